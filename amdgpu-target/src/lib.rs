@@ -1,0 +1,2 @@
+//! What gfx1201 is.
+#![no_std]

@@ -1,0 +1,1 @@
+//! Benches and their dated records. Not tests: nothing here asserts a time.

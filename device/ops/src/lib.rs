@@ -1,0 +1,2 @@
+//! The operations.
+#![no_std]

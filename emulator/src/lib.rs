@@ -1,0 +1,2 @@
+//! emulator
+#![forbid(unsafe_code)]

@@ -1,0 +1,7 @@
+//! The model: what a checkpoint's configuration means, which tensors it has, and one forward pass as straight code.
+//! No unsafe, no launch geometry, no storage: those belong to the backend behind [`ops::Ops`].
+
+pub mod config;
+pub mod forward;
+pub mod ops;
+pub mod weights;

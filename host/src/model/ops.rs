@@ -1,0 +1,88 @@
+//! The operations of a forward pass, as a backend offers them. Shapes: `T` tokens of this call, `H` hidden_size, `Q` heads ×
+//! head_dim, `K` kv heads × head_dim, `I` intermediate_size, `V` vocab_size. A backend owns the activations, the KV cache and the
+//! weights; the forward pass only names them, so it holds no unsafe, no dtype and no geometry.
+
+use std::fmt;
+
+/// An activation buffer of the backend, by its role; each holds the rows of the current chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// Residual stream `[T, H]`, f32.
+    Hidden,
+    /// Normalised stream `[T, H]`, what q/k/v, gate/up and lm_head read.
+    Normed,
+    /// Queries `[T, Q]`.
+    Query,
+    /// Keys `[T, K]`.
+    Key,
+    /// Values `[T, K]`.
+    Value,
+    /// Attention output `[T, Q]`, what o_proj reads.
+    Attn,
+    /// Output of o_proj or down_proj `[T, H]`, before it is added to the residual stream.
+    Proj,
+    /// gate_proj output `[T, I]`.
+    Gate,
+    /// up_proj output `[T, I]`.
+    Up,
+    /// silu(gate) ∘ up `[T, I]`, what down_proj reads.
+    Mlp,
+    /// Logits `[rows asked, V]`, f32.
+    Logits,
+}
+
+/// A weight of the loaded model, by its place in [`crate::model::weights::Weights`]; `0 ≤ index < tensor count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TensorId(pub usize);
+
+/// Why a backend could not do an operation. The engine passes it on; the command line prints it.
+#[derive(Debug)]
+pub struct BackendError(pub String);
+
+impl fmt::Display for BackendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for BackendError {}
+
+/// Result of one operation.
+pub type OpResult = Result<(), BackendError>;
+
+/// What a backend does. Operations are queued in order; only [`Ops::read_logits`] and [`Ops::argmax`] wait.
+pub trait Ops: Send {
+    /// `cpu`, `amd-hip` or `emulator`: what the user asked for and what statistics print.
+    fn name(&self) -> &'static str;
+    /// Longest context in tokens this instance was loaded for.
+    fn context_len(&self) -> usize;
+    /// Largest `T` of one forward pass.
+    fn max_chunk(&self) -> usize;
+
+    /// Hidden`[t]` = embedding row of `ids[t]`. Starts a pass: `T = ids.len()`, the first token stands at `position`.
+    fn embed(&mut self, table: TensorId, ids: &[u32], position: usize) -> OpResult;
+    /// `y[t,i] = x[t,i] / sqrt(mean_i(x[t,i]²) + eps) · w[i]` over rows of `H`.
+    fn rmsnorm(&mut self, w: TensorId, x: Act, y: Act) -> OpResult;
+    /// `y[t,n] = Σ_k x[t,k] · w[n,k]`; `w` is `[N, K]` row-major as in the checkpoint.
+    fn linear(&mut self, w: TensorId, x: Act, y: Act) -> OpResult;
+    /// RMSNorm of each head of `x` over head_dim, in place (Qwen3's q_norm and k_norm).
+    fn head_norm(&mut self, w: TensorId, x: Act) -> OpResult;
+    /// Rotary embedding of each head of `x` in place, rotate-half, at this pass's positions.
+    fn rope(&mut self, x: Act) -> OpResult;
+    /// Appends Key and Value to `layer`'s cache at this pass's positions.
+    fn kv_append(&mut self, layer: usize) -> OpResult;
+    /// Causal grouped-query attention of Query over `layer`'s cache: Attn`[t]` sees positions `0 ..= position + t`.
+    fn attention(&mut self, layer: usize) -> OpResult;
+    /// Mlp = silu(Gate) ∘ Up.
+    fn swiglu(&mut self) -> OpResult;
+    /// Hidden += Proj.
+    fn residual_add(&mut self) -> OpResult;
+    /// Final norm and lm_head over the last `rows` tokens of this pass: Logits `[rows, V]`.
+    fn logits(&mut self, norm: TensorId, lm_head: TensorId, rows: usize) -> OpResult;
+
+    /// Waits, then copies Logits of the last `logits` call into `out`, `[rows, V]` f32.
+    fn read_logits(&mut self, out: &mut Vec<f32>) -> OpResult;
+    /// Waits, then the id of the largest logit of the last row; of equal ones the lowest id. NaN is an error.
+    fn argmax(&mut self) -> Result<u32, BackendError>;
+    /// Waits, then copies the last token's Hidden, `[H]` f32: for golden tests and for explaining a token.
+    fn read_hidden(&mut self, out: &mut Vec<f32>) -> OpResult;
+}
