@@ -1,0 +1,1 @@
+//! Semantics shared by rows: arithmetic, conversions, lane exchange. Pure functions and lane loops; no opcodes.

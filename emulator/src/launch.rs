@@ -1,0 +1,1 @@
+//! Launching a kernel: workgroups over threads, waves of a workgroup in turn.

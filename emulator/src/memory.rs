@@ -1,0 +1,296 @@
+//! Device memory: allocations at addresses of our own, stored as atomic dwords so that workgroups on several threads may share them
+//! without unsafe. Relaxed atomic loads and stores of a dword are plain moves on the host; a store of a byte or a half is a
+//! compare-exchange, because its neighbours may belong to another thread. Not modelled: caches and their staleness.
+
+use crate::fault::{Access, Fault};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// First address handed out; far from zero, from the LDS and scratch apertures and from anything a host pointer looks like.
+const FIRST: u64 = 0x7000_0000_0000;
+/// Addresses between two allocations that belong to neither, so that a short overrun is caught.
+const RED_ZONE: u64 = 1 << 20;
+/// Alignment of every allocation, as `hipMalloc` gives.
+const ALIGN: u64 = 256;
+
+/// One live allocation.
+pub struct Region {
+    base: u64,
+    len: u64,
+    words: Box<[AtomicU32]>,
+    wide: Mutex<()>,
+}
+
+impl Region {
+    /// First address.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Whether `bytes` bytes at `address` lie inside.
+    #[inline(always)]
+    pub fn contains(&self, address: u64, bytes: u64) -> bool {
+        address.wrapping_sub(self.base) < self.len && self.len - (address - self.base) >= bytes
+    }
+    /// The dword at a byte offset that is a multiple of 4; the caller has checked bounds with [`Region::contains`].
+    #[inline(always)]
+    pub fn load_aligned(&self, offset: u64) -> u32 {
+        self.words[(offset >> 2) as usize].load(Relaxed)
+    }
+    /// Stores a dword at a byte offset that is a multiple of 4.
+    #[inline(always)]
+    pub fn store_aligned(&self, offset: u64, value: u32) {
+        self.words[(offset >> 2) as usize].store(value, Relaxed);
+    }
+    /// A dword at any byte offset.
+    #[inline(always)]
+    pub fn load32(&self, offset: u64) -> u32 {
+        let shift = (offset & 3) as u32 * 8;
+        let low = self.load_aligned(offset & !3);
+        if shift == 0 {
+            return low;
+        }
+        low >> shift | self.load_aligned((offset & !3) + 4) << (32 - shift)
+    }
+    /// A byte.
+    #[inline(always)]
+    pub fn load8(&self, offset: u64) -> u8 {
+        (self.load_aligned(offset & !3) >> ((offset & 3) * 8)) as u8
+    }
+    /// A half at any byte offset.
+    #[inline(always)]
+    pub fn load16(&self, offset: u64) -> u16 {
+        if offset & 3 == 3 {
+            return self.load8(offset) as u16 | (self.load8(offset + 1) as u16) << 8;
+        }
+        (self.load_aligned(offset & !3) >> ((offset & 3) * 8)) as u16
+    }
+    /// Stores a dword at any byte offset.
+    #[inline(always)]
+    pub fn store32(&self, offset: u64, value: u32) {
+        if offset & 3 == 0 {
+            return self.store_aligned(offset, value);
+        }
+        for (i, byte) in value.to_le_bytes().into_iter().enumerate() {
+            self.store8(offset + i as u64, byte);
+        }
+    }
+    /// Stores a byte without touching its neighbours.
+    pub fn store8(&self, offset: u64, value: u8) {
+        let shift = (offset & 3) * 8;
+        self.merge(offset, 0xff << shift, (value as u32) << shift);
+    }
+    /// Stores a half at any byte offset without touching its neighbours.
+    pub fn store16(&self, offset: u64, value: u16) {
+        if offset & 3 == 3 {
+            self.store8(offset, value as u8);
+            return self.store8(offset + 1, (value >> 8) as u8);
+        }
+        let shift = (offset & 3) * 8;
+        self.merge(offset, 0xffff << shift, (value as u32) << shift);
+    }
+    fn merge(&self, offset: u64, mask: u32, bits: u32) {
+        let word = &self.words[(offset >> 2) as usize];
+        let _ = word.fetch_update(Relaxed, Relaxed, |old| Some(old & !mask | bits));
+    }
+    /// Atomic read-modify-write of an aligned dword; returns the old value.
+    pub fn atomic32(&self, offset: u64, mut f: impl FnMut(u32) -> u32) -> u32 {
+        use std::sync::atomic::Ordering::SeqCst;
+        let word = &self.words[(offset >> 2) as usize];
+        let mut old = word.load(SeqCst);
+        loop {
+            match word.compare_exchange_weak(old, f(old), SeqCst, SeqCst) {
+                Ok(_) => return old,
+                Err(now) => old = now,
+            }
+        }
+    }
+    /// Read-modify-write of an aligned qword, atomic among such calls on this allocation; returns the old value.
+    pub fn atomic64(&self, offset: u64, f: impl FnOnce(u64) -> u64) -> u64 {
+        let _guard = self.wide.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let old = self.load_aligned(offset) as u64 | (self.load_aligned(offset + 4) as u64) << 32;
+        let new = f(old);
+        self.store_aligned(offset, new as u32);
+        self.store_aligned(offset + 4, (new >> 32) as u32);
+        old
+    }
+}
+
+/// Why an allocation call was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// More than the machine has left.
+    #[error("out of memory: {bytes} bytes asked, {free} of {total} free")]
+    OutOfMemory {
+        /// Asked.
+        bytes: u64,
+        /// Left.
+        free: u64,
+        /// In all.
+        total: u64,
+    },
+    /// Not the first address of a live allocation.
+    #[error("{0:#x} is not the start of a live allocation")]
+    NotAllocated(u64),
+    /// A copy or fill that is not inside one allocation.
+    #[error("{bytes} bytes at {address:#x} are not inside one live allocation ({nearest})")]
+    Range {
+        /// First byte.
+        address: u64,
+        /// Length.
+        bytes: u64,
+        /// The nearest allocation in words.
+        nearest: String,
+    },
+}
+
+/// All allocations of one device.
+pub struct Memory {
+    regions: Vec<Region>, // sorted by base
+    next: u64,
+    total: u64,
+    used: u64,
+}
+
+impl Memory {
+    /// An empty memory that refuses to hold more than `total` bytes.
+    pub fn new(total: u64) -> Self {
+        Memory { regions: Vec::new(), next: FIRST, total, used: 0 }
+    }
+    /// Bytes in all.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+    /// Bytes not allocated.
+    pub fn free_bytes(&self) -> u64 {
+        self.total - self.used
+    }
+    /// Allocates `bytes` zeroed bytes (pages are mapped when touched); the address is a multiple of 256 and never reused.
+    pub fn alloc(&mut self, bytes: u64) -> Result<u64, MemoryError> {
+        let refused = MemoryError::OutOfMemory { bytes, free: self.free_bytes(), total: self.total };
+        if bytes > self.free_bytes() {
+            return Err(refused);
+        }
+        let Ok(count) = usize::try_from(bytes.div_ceil(4)) else { return Err(refused) };
+        let words = bytemuck::allocation::try_zeroed_slice_box(count).map_err(|()| refused)?;
+        let base = self.next;
+        self.next = (base + bytes + RED_ZONE).next_multiple_of(ALIGN);
+        self.used += bytes;
+        self.regions.push(Region { base, len: bytes, words, wide: Mutex::new(()) });
+        Ok(base)
+    }
+    /// Frees the allocation that starts at `base`.
+    pub fn free(&mut self, base: u64) -> Result<(), MemoryError> {
+        let index =
+            self.regions.binary_search_by_key(&base, |r| r.base).map_err(|_| MemoryError::NotAllocated(base))?;
+        self.used -= self.regions.remove(index).len;
+        Ok(())
+    }
+    /// The allocation that holds `address`.
+    #[inline]
+    pub fn region(&self, address: u64) -> Option<&Region> {
+        let index = self.regions.partition_point(|r| r.base <= address).checked_sub(1)?;
+        let region = &self.regions[index];
+        (address - region.base < region.len).then_some(region)
+    }
+    /// The allocation that holds all of `bytes` bytes at `address`, or the fault of an access by `lane`.
+    #[inline]
+    pub fn access(&self, access: Access, address: u64, bytes: u32, lane: u32) -> Result<&Region, Box<Fault>> {
+        match self.region(address) {
+            Some(region) if region.contains(address, bytes as u64) => Ok(region),
+            _ => {
+                let nearest = self.nearest(address);
+                Err(Box::new(Fault::OutOfBounds { access, address, bytes, lane, nearest }))
+            }
+        }
+    }
+    /// Where `address` lies relative to the allocation before it.
+    pub fn nearest(&self, address: u64) -> String {
+        match self.regions.partition_point(|r| r.base <= address).checked_sub(1).map(|i| &self.regions[i]) {
+            None if self.regions.is_empty() => "nothing is allocated".into(),
+            None => format!("{} bytes before the first", self.regions[0].base - address),
+            Some(r) if address - r.base < r.len => {
+                format!("{} bytes before the end of the {} at {:#x}", r.len - (address - r.base), r.len, r.base)
+            }
+            Some(r) => format!("{} bytes past the end of the {} at {:#x}", address - r.base - r.len, r.len, r.base),
+        }
+    }
+    fn range(&self, address: u64, bytes: u64) -> Result<(&Region, u64), MemoryError> {
+        match self.region(address) {
+            Some(region) if region.contains(address, bytes) => Ok((region, address - region.base)),
+            _ => Err(MemoryError::Range { address, bytes, nearest: self.nearest(address) }),
+        }
+    }
+    /// Copies `out.len()` bytes from `address`.
+    pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let (region, mut at) = self.range(address, out.len() as u64)?;
+        let head = (at.wrapping_neg() & 3).min(out.len() as u64) as usize;
+        let (head, rest) = out.split_at_mut(head);
+        for byte in head {
+            *byte = region.load8(at);
+            at += 1;
+        }
+        let mut chunks = rest.chunks_exact_mut(4);
+        for chunk in &mut chunks {
+            chunk.copy_from_slice(&region.load_aligned(at).to_le_bytes());
+            at += 4;
+        }
+        for byte in chunks.into_remainder() {
+            *byte = region.load8(at);
+            at += 1;
+        }
+        Ok(())
+    }
+    /// Copies `data` to `address`.
+    pub fn write(&self, address: u64, data: &[u8]) -> Result<(), MemoryError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let (region, mut at) = self.range(address, data.len() as u64)?;
+        let head = (at.wrapping_neg() & 3).min(data.len() as u64) as usize;
+        let (head, rest) = data.split_at(head);
+        for &byte in head {
+            region.store8(at, byte);
+            at += 1;
+        }
+        let chunks = rest.chunks_exact(4);
+        let tail = chunks.remainder();
+        for chunk in chunks {
+            region.store_aligned(at, u32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]));
+            at += 4;
+        }
+        for &byte in tail {
+            region.store8(at, byte);
+            at += 1;
+        }
+        Ok(())
+    }
+    /// Sets `bytes` bytes at `address` to `value`.
+    pub fn fill(&self, address: u64, bytes: u64, value: u8) -> Result<(), MemoryError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (region, mut at) = self.range(address, bytes)?;
+        let end = at + bytes;
+        while at < end {
+            if at & 3 == 0 && end - at >= 4 {
+                region.store_aligned(at, u32::from_le_bytes([value; 4]));
+                at += 4;
+            } else {
+                region.store8(at, value);
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+}
