@@ -4,4 +4,5 @@
 pub mod config;
 pub mod forward;
 pub mod ops;
+pub mod rope;
 pub mod weights;

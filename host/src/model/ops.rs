@@ -57,6 +57,10 @@ pub trait Ops: Send {
     fn context_len(&self) -> usize;
     /// Largest `T` of one forward pass.
     fn max_chunk(&self) -> usize;
+    /// Most rows one [`Ops::logits`] call may ask for; at least 1. Logits are `V` wide, so a backend may hold fewer than a chunk.
+    fn max_logits_rows(&self) -> usize {
+        self.max_chunk()
+    }
 
     /// Hidden`[t]` = embedding row of `ids[t]`. Starts a pass: `T = ids.len()`, the first token stands at `position`.
     fn embed(&mut self, table: TensorId, ids: &[u32], position: usize) -> OpResult;
