@@ -1,0 +1,89 @@
+//! `x`: the one entry. Finds out what is missing, sets it up, and runs the demo, the tests, the benches.
+
+use build_support::{Outcome, demo, device, fixtures, packages, process, root, say, sysroot, tidy};
+
+const HELP: &str = "\
+usage: ./x COMMAND
+
+  demo         set up, build, and let a trained Qwen3 write on the CPU and on the emulated gfx1201
+  test         set up and run everything CI runs; --all adds the long runs, further words go to cargo test
+  setup        rust-src, the kernels' sysroot, the code object
+  setup-tests  setup, and what the tests judge by (Debian packages, the published tokenizer)
+  bench        cargo bench of the workspace; further words go to it
+  doctor       what this machine has: zynfer doctor
+  tidy         the tree's own rules
+";
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let rest: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+    let outcome = match words.first().map(String::as_str) {
+        Some("demo") if rest.is_empty() => setup().and_then(|()| demo::run()),
+        Some("test") => test(&rest),
+        Some("setup") if rest.is_empty() => setup(),
+        Some("setup-tests") if rest.is_empty() => setup_tests(),
+        Some("bench") => {
+            setup().and_then(|()| process::run(process::cargo().args(["bench", "-p", "zynfer-benches"]).args(&rest)))
+        }
+        Some("doctor") => setup().and_then(|()| {
+            process::run(
+                process::cargo().args(["run", "--quiet", "--release", "-p", "zynfer", "--", "doctor"]).args(&rest),
+            )
+        }),
+        Some("tidy") if rest.is_empty() => tidy::check(),
+        Some("help" | "--help" | "-h") => {
+            print!("{HELP}");
+            return;
+        }
+        _ => {
+            eprint!("{HELP}");
+            std::process::exit(2);
+        }
+    };
+    if let Err(why) = outcome {
+        eprintln!("x: {why}");
+        std::process::exit(1);
+    }
+}
+
+fn setup() -> Outcome {
+    sysroot::ensure()?;
+    device::build().map(drop)
+}
+
+fn setup_tests() -> Outcome {
+    setup()?;
+    packages::ensure()?;
+    fixtures::ensure()
+}
+
+fn test(rest: &[&str]) -> Outcome {
+    let all = rest.contains(&"--all");
+    let rest: Vec<&str> = rest.iter().copied().filter(|word| *word != "--all").collect();
+    setup_tests()?;
+    if rest.is_empty() {
+        say("formatting, lints, tidy");
+        process::run(process::cargo().args(["fmt", "--all", "--check"]))?;
+        process::run(process::cargo().args([
+            "clippy",
+            "--quiet",
+            "--workspace",
+            "--exclude",
+            "device",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]))?;
+        tidy::check()?;
+        say("the kernels by cargo's plain command");
+        process::run(process::cargo().args(["build", "--quiet", "-p", "device", "--target", sysroot::TARGET]))?;
+    }
+    say(if all { "all tests, long ones too" } else { "tests" });
+    let mut command = process::cargo();
+    command.args(["test", "--workspace", "--exclude", "device"]).args(rest).current_dir(root());
+    if all {
+        command.env("ZYNFER_TEST_ALL", "1");
+    }
+    process::run(&mut command)
+}

@@ -1,0 +1,45 @@
+//! Debian packages that tests use as judges. The product never needs them.
+
+use crate::{Outcome, process, say};
+use std::path::Path;
+use std::process::Command;
+
+/// Package, and how to see that it is there.
+const PACKAGES: &[(&str, fn() -> bool)] = &[
+    ("llvm-22", || process::found("llvm-mc-22") && process::found("llvm-objdump-22")),
+    ("libamdhip64-5", || Path::new("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5").exists()),
+    ("libamdhip64-dev", || Path::new("/usr/include/hip/hip_runtime_api.h").exists()),
+    ("gcc", || process::found("cc")),
+    ("npm", || process::found("npm")),
+];
+
+/// Installs what is missing, as root or through sudo; else says which command to run.
+pub fn ensure() -> Outcome {
+    let missing: Vec<&str> = PACKAGES.iter().filter(|(_, there)| !there()).map(|(name, _)| *name).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    say(&format!("installing what the tests judge by: {}", missing.join(" ")));
+    let by_hand = format!("install it by hand: apt-get install --no-install-recommends {}", missing.join(" "));
+    if !process::found("apt-get") {
+        return Err(format!("no apt-get on this machine; {by_hand}"));
+    }
+    let apt = |words: &[&str]| {
+        let mut command = if is_root() { Command::new("apt-get") } else { Command::new("sudo") };
+        if !is_root() {
+            command.args(["-n", "apt-get"]);
+        }
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        process::output(command.args(words)).map(drop)
+    };
+    let install = || {
+        let mut words = vec!["install", "-y", "--no-install-recommends"];
+        words.extend(&missing);
+        apt(&words)
+    };
+    apt(&["update"]).and_then(|()| install()).map_err(|err| format!("{err}\n{by_hand}"))
+}
+
+fn is_root() -> bool {
+    process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}
