@@ -1,0 +1,51 @@
+//! The instruction set against LLVM and against rows: every instruction's encoding and text as `llvm-mc-22` and `llvm-objdump-22` have
+//! them, and what each does to a wave (`ins`). Whole kernels are judged elsewhere.
+
+mod ins;
+mod listings;
+mod llvm;
+mod opcodes;
+mod random;
+
+use std::path::{Path, PathBuf};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the root").to_path_buf()
+}
+
+#[test]
+fn rows() {
+    let folder = root().join("tests/isa");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("tests/isa is a folder")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "ins"))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no .ins file in {}", folder.display());
+    let mut rows = Vec::new();
+    for file in &files {
+        let content = std::fs::read_to_string(file).expect("a text file");
+        let name = file.file_name().expect("a file name").to_string_lossy().into_owned();
+        let parsed = ins::parse(&name, &content);
+        assert!(!parsed.is_empty(), "{name} has no row");
+        rows.extend(parsed);
+    }
+    let texts: Vec<String> = rows.iter().map(|row| row.text.clone()).collect();
+    let mut wrong = Vec::new();
+    for (row, assembled) in rows.iter().zip(llvm::assemble(&texts)) {
+        match assembled {
+            Err(message) => wrong.push(format!("{}: llvm-mc-22 refuses `{}`: {message}", row.place, row.text)),
+            Ok(words) if words != row.words => {
+                let words: Vec<String> = words.iter().map(|w| format!("{w:08x}")).collect();
+                wrong.push(format!("{}: llvm-mc-22 encodes `{}` as {}", row.place, row.text, words.join(" ")));
+            }
+            Ok(_) => {}
+        }
+        if let Err(reason) = ins::check(row) {
+            wrong.push(format!("{}: {}: {reason}", row.place, row.text));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} rows are wrong:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
+}

@@ -1,0 +1,315 @@
+//! The whole opcode space of every format: for each opcode a number of encodings with varied operands and modifiers. LLVM and our
+//! decoder must agree whether they are instructions, and on the text; what LLVM assembles from the text must decode to the same text;
+//! and every row of our tables must have been met. Instructions that we refuse by name are listed in [`REFUSED`].
+
+use crate::llvm;
+use emulator::isa::{self, DecodeError, Row};
+use std::collections::BTreeSet;
+
+/// Mnemonics (or their beginnings) that LLVM knows for gfx1201 and this emulator refuses: ray tracing's stack.
+const REFUSED: &[&str] = &["ds_bvh_stack_"];
+/// Operands that LLVM knows and this emulator refuses.
+const REFUSED_OPERANDS: &[&str] = &["src_lds_direct", "src_vccz", "src_execz"];
+/// Encodings tried for each opcode.
+const VARIANTS: usize = 40;
+
+/// A small generator, so that every run tries the same encodings.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next 32 bits (splitmix64).
+    pub fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ((z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 32) as u32
+    }
+    /// A number below `end`.
+    pub fn below(&mut self, end: u32) -> u32 {
+        self.next() % end
+    }
+    fn one_of(&mut self, list: &[u32]) -> u32 {
+        list[self.below(list.len() as u32) as usize]
+    }
+    /// A vector register far enough from the end for every operand type.
+    fn vgpr(&mut self) -> u32 {
+        self.below(200)
+    }
+    /// A scalar register that may start a group of up to sixteen.
+    fn sgpr(&mut self) -> u32 {
+        let group = self.below(5) * 16;
+        self.one_of(&[0, 4, 8, 16, 32, group, 106, 108, 112])
+    }
+    fn sdst(&mut self) -> u32 {
+        let any = self.sgpr();
+        self.one_of(&[any, any, any, 124, 125, 126])
+    }
+    fn constant(&mut self) -> u32 {
+        let integer = 128 + self.below(81);
+        let float = 240 + self.below(9);
+        self.one_of(&[integer, float, 128, 129, 193, 242, 248])
+    }
+    /// An 8-bit scalar source.
+    fn ssrc(&mut self) -> u32 {
+        let (any, constant) = (self.sgpr(), self.constant());
+        self.one_of(&[any, any, any, constant, constant, 124, 125, 126, 235, 236, 237, 238, 253, 255])
+    }
+    /// A 9-bit vector source.
+    fn src(&mut self) -> u32 {
+        let (register, scalar) = (256 + self.vgpr(), self.ssrc());
+        self.one_of(&[register, register, register, scalar, scalar])
+    }
+    /// Bits that are often 0.
+    fn rare(&mut self, bits: u32) -> u32 {
+        if self.below(3) == 0 { self.next() & ((1 << bits) - 1) } else { 0 }
+    }
+    /// A literal: often one that could have been an inline constant.
+    fn literal(&mut self) -> u32 {
+        let any = self.next();
+        self.one_of(&[any, any, 5, 0x3f80_0000, 0x3c00, 0xffff_fff0, 0x3f80, 0x4000_0000, 0x3e22_f983, 0x3118, 64, 65])
+    }
+}
+
+type Make = fn(u32, &mut Random) -> Vec<u32>;
+
+fn check(rows: &'static [Row], opcodes: u32, make: Make) {
+    let mut random = Random(opcodes as u64 * 7919 + rows.len() as u64);
+    let mut candidates = Vec::new();
+    for op in 0..opcodes {
+        for _ in 0..VARIANTS {
+            let mut words = make(op, &mut random);
+            words.resize(4, random.literal());
+            candidates.push(words);
+        }
+    }
+    let listed = llvm::disassemble(&candidates);
+    let mut wrong = Vec::new();
+    let mut met: BTreeSet<(&str, u16)> = BTreeSet::new();
+    let mut texts = BTreeSet::new();
+    for (words, listed) in candidates.iter().zip(&listed) {
+        let shown: Vec<String> = words.iter().map(|w| format!("{w:08x}")).collect();
+        let shown = shown.join(" ");
+        match (isa::decode(words), listed) {
+            (Err(_), None) => {}
+            (Err(error), Some(listed)) => {
+                let refused = REFUSED.iter().any(|name| listed.text.starts_with(name))
+                    || REFUSED_OPERANDS.iter().any(|name| listed.text.contains(name));
+                if !refused {
+                    wrong.push(format!("{shown}: LLVM prints `{}`, we say: {error}", listed.text));
+                }
+            }
+            (Ok(inst), None) => {
+                wrong.push(format!("{shown}: LLVM refuses it, we print `{}`", isa::text(&inst, 0)));
+            }
+            (Ok(inst), Some(listed)) => {
+                met.insert((inst.row.name, inst.row.op));
+                let text = isa::text(&inst, 0);
+                if text != listed.text {
+                    wrong.push(format!("{shown}: LLVM prints `{}`, we print `{text}`", listed.text));
+                } else if inst.dwords as usize != listed.words.len() {
+                    wrong.push(format!("{shown}: `{text}` has {} dwords, not {}", listed.words.len(), inst.dwords));
+                } else {
+                    texts.insert(text);
+                }
+            }
+        }
+    }
+    for row in rows {
+        if !met.contains(&(row.name, row.op)) {
+            wrong.push(format!("{} (opcode {}) was never met: LLVM does not know it there", row.name, row.op));
+        }
+    }
+    let texts: Vec<String> = texts.into_iter().collect();
+    for (text, words) in texts.iter().zip(llvm::assemble(&texts)) {
+        // What LLVM prints and will not read again (reserved field values) cannot make a round trip.
+        let Ok(words) = words else { continue };
+        match isa::decode(&words).map(|inst| isa::text(&inst, 0)) {
+            Ok(again) if again == *text => {}
+            Ok(again) => wrong.push(format!("`{text}` assembled and decoded prints `{again}`")),
+            Err(e) => wrong.push(format!("`{text}` assembled does not decode: {e}")),
+        }
+    }
+    let shown = wrong.len().min(60);
+    assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), candidates.len(), wrong[..shown].join("\n"));
+}
+
+#[test]
+fn sop1() {
+    check(isa::sop1::ROWS, 256, |op, r| vec![0xbe80_0000 | r.sdst() << 16 | op << 8 | r.ssrc()]);
+}
+
+#[test]
+fn sop2() {
+    // Opcodes from 96 on begin SOPK, SOP1, SOPC and SOPP.
+    check(isa::sop2::ROWS, 96, |op, r| vec![0x8000_0000 | op << 23 | r.sdst() << 16 | r.ssrc() << 8 | r.ssrc()]);
+}
+
+#[test]
+fn sopc() {
+    check(isa::sopc::ROWS, 128, |op, r| vec![0xbf00_0000 | op << 16 | r.ssrc() << 8 | r.ssrc()]);
+}
+
+#[test]
+fn sopk() {
+    // Opcodes 29 to 31 are SOP1, SOPC and SOPP.
+    check(isa::sopk::ROWS, 29, |op, r| vec![0xb000_0000 | op << 23 | r.sdst() << 16 | r.next() & 0xffff]);
+}
+
+#[test]
+fn sopp() {
+    check(isa::sopp::ROWS, 128, |op, r| {
+        let any = r.next() & 0xffff;
+        vec![0xbf80_0000 | op << 16 | r.one_of(&[any, any & 0xff, any & 7, 0, 0xffff])]
+    });
+}
+
+#[test]
+fn smem() {
+    check(isa::smem::ROWS, 64, |op, r| {
+        let offset = r.next() & 0xff_ffff;
+        let soffset = r.one_of(&[124, 124, 5, 106, 125]);
+        let cache = r.rare(4) << 21;
+        vec![0xf400_0000 | cache | op << 13 | r.sdst() << 6 | r.sgpr() >> 1, soffset << 25 | r.one_of(&[0, offset, 8])]
+    });
+}
+
+/// The dword after an instruction for a 9-bit source code: DPP16, DPP8 or anything.
+fn dpp_or_source(r: &mut Random) -> (u32, Option<u32>) {
+    match r.below(6) {
+        0 => {
+            let ctrl = r.below(0x180);
+            let flags = r.next() & 0xfff0_0000 | r.rare(2) << 18;
+            (250, Some(r.vgpr() | ctrl << 8 | flags & !0x00f0_0000))
+        }
+        1 => (r.one_of(&[233, 234]), Some(r.vgpr() | r.next() << 8)),
+        _ => (r.src(), None),
+    }
+}
+
+#[test]
+fn vop1() {
+    check(isa::vop1::ROWS, 256, |op, r| {
+        let (src, dpp) = dpp_or_source(r);
+        [vec![0x7e00_0000 | r.vgpr() << 17 | op << 9 | src], Vec::from_iter(dpp)].concat()
+    });
+}
+
+#[test]
+fn vop2() {
+    // Opcodes 62 and 63 are VOPC and VOP1.
+    check(isa::vop2::ROWS, 62, |op, r| {
+        let (src, dpp) = dpp_or_source(r);
+        [vec![op << 25 | r.vgpr() << 17 | r.vgpr() << 9 | src], Vec::from_iter(dpp)].concat()
+    });
+}
+
+#[test]
+fn vopc() {
+    check(isa::vopc::ROWS, 256, |op, r| {
+        let (src, dpp) = dpp_or_source(r);
+        [vec![0x7c00_0000 | op << 17 | r.vgpr() << 9 | src], Vec::from_iter(dpp)].concat()
+    });
+}
+
+#[test]
+fn vop3() {
+    check(isa::vop3::ROWS, 1024, |op, r| {
+        let (src, dpp) = dpp_or_source(r);
+        let modifiers = r.rare(8) << 8;
+        let first = 0xd400_0000 | op << 16 | modifiers | r.one_of(&[4, 8, 12, 40]);
+        let (src1, src2) = (r.src(), r.src());
+        [vec![first, r.rare(5) << 27 | src2 << 18 | src1 << 9 | src], Vec::from_iter(dpp)].concat()
+    });
+}
+
+#[test]
+fn vop3p() {
+    check(isa::vop3p::ROWS, 128, |op, r| {
+        let (src, dpp) = dpp_or_source(r);
+        // Matrix operations take registers and the default op_sel_hi; half of the tries are such.
+        let registers = r.below(2) == 0;
+        let src = if registers && dpp.is_none() { 256 + r.vgpr() } else { src };
+        let src1 = if registers { 256 + r.vgpr() } else { r.src() };
+        let src2 = match r.below(4) {
+            0 => r.constant(),
+            1 => 0,
+            _ => 256 + r.vgpr(),
+        };
+        let low = r.rare(3) << 8 | r.rare(3) << 11 | r.rare(1) << 15;
+        let op_sel_hi = if r.below(3) == 0 { r.below(8) } else { 7 };
+        let first = 0xcc00_0000 | op << 16 | low | (op_sel_hi >> 2) << 14 | r.vgpr();
+        let high = (op_sel_hi & 3) << 27 | r.rare(3) << 29;
+        [vec![first, high | src2 << 18 | src1 << 9 | src], Vec::from_iter(dpp)].concat()
+    });
+}
+
+#[test]
+fn vopd() {
+    check(isa::vopd::ROWS, 16 * 32, |op, r| {
+        let (opx, opy) = (op & 15, op >> 4);
+        let first = 0xc800_0000 | opx << 22 | opy << 17 | r.vgpr() << 9 | r.src();
+        vec![first, r.vgpr() << 24 | r.below(128) << 17 | r.vgpr() << 9 | r.src()]
+    });
+}
+
+#[test]
+fn ds() {
+    check(isa::ds::ROWS, 256, |op, r| {
+        let offset = r.next() & 0xffff;
+        let first = 0xd800_0000 | op << 18 | r.one_of(&[0, offset, offset, offset & 0xff, 0xff00 & offset]);
+        // LLVM wants unused register fields to be 0.
+        let fields = r.below(16);
+        let mut field = |bit: u32| if fields >> bit & 1 != 0 { r.vgpr() } else { 0 };
+        vec![first, field(0) | field(1) << 8 | field(2) << 16 | field(3) << 24]
+    });
+}
+
+fn memory(base: u32, op: u32, r: &mut Random) -> Vec<u32> {
+    let offset = r.next() & 0xff_ffff;
+    let offset = r.one_of(&[0, offset, 16]);
+    let pair = 2 * r.below(50);
+    let saddr = if base == 0xec { 124 } else { r.one_of(&[124, 124, pair, 106]) };
+    let sve = (base == 0xed) as u32 * r.below(2);
+    let second = r.vgpr() | sve << 17 | r.rare(5) << 18 | r.vgpr() << 23;
+    vec![base << 24 | op << 14 | saddr, second, r.vgpr() | offset << 8]
+}
+
+#[test]
+fn flat() {
+    check(&[], 256, |op, r| memory(0xec, op, r));
+}
+
+#[test]
+fn global() {
+    check(&[], 256, |op, r| memory(0xee, op, r));
+}
+
+#[test]
+fn scratch() {
+    check(&[], 256, |op, r| memory(0xed, op, r));
+}
+
+#[test]
+fn vflat_rows() {
+    check(isa::vflat::ROWS, 768, |op, r| memory([0xec, 0xed, 0xee][op as usize / 256], op % 256, r));
+}
+
+#[test]
+fn vbuffer() {
+    check(isa::vbuffer::ROWS, 256, |op, r| {
+        let offset = r.next() & 0x7f_ffff;
+        let soffset = r.one_of(&[124, 124, 5, 106, 125]);
+        let format = if op >= 128 { r.below(64) << 23 } else { 0 };
+        let first = 0xc400_0000 | op << 14 | soffset;
+        let second = r.vgpr() | (4 * r.below(20)) << 9 | r.rare(5) << 18 | format | r.rare(2) << 30;
+        vec![first, second, r.vgpr() | r.one_of(&[0, offset, 16]) << 8]
+    });
+}
+
+/// The formats that are refused altogether are still recognised as no instruction of ours.
+#[test]
+fn image_export_and_interpolation_are_refused() {
+    for word in [0xd000_0000u32, 0xe400_0000, 0xf800_0000, 0xcd00_0000, 0xce00_0000] {
+        let error = isa::decode(&[word, 0, 0, 0]).err();
+        assert_eq!(error, Some(DecodeError::Unknown { word }), "{word:#010x}");
+    }
+}
