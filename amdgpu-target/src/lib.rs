@@ -1,2 +1,44 @@
-//! What gfx1201 is.
+//! What gfx1201 is: its limits, the geometry of a launch, lanes, workgroup memory, wide memory access, matrix fragments, number
+//! formats. It knows nothing about models, and holds no kernel.
+//!
+//! The constants, [`Geometry`] and the number formats build everywhere, so the host plans with what the kernels run with. The
+//! module `gpu` exists only where kernels are compiled; a second GPU target is one more `cfg` on it and one more implementation
+//! of what it offers. `GPU_ARCHES` is where that list stands for build scripts.
 #![no_std]
+#![cfg_attr(
+    target_arch = "amdgpu",
+    feature(abi_unadjusted, core_intrinsics, gpu_intrinsics, gpu_launch_sized_workgroup_mem, link_llvm_intrinsics),
+    feature(repr_simd, simd_ffi, stdarch_amdgpu)
+)]
+#![cfg_attr(
+    target_arch = "amdgpu",
+    allow(internal_features, reason = "the machine is only reachable through intrinsics")
+)]
+
+#[cfg(target_arch = "amdgpu")]
+pub mod gpu;
+mod launch;
+mod number;
+
+pub use launch::{Geometry, GeometryError};
+pub use number::{bf16_to_f32, f32_to_bf16};
+
+/// Values of `CARGO_CFG_TARGET_ARCH` for which kernels exist: a build script turns them into `cfg(gpu)`.
+pub const GPU_ARCHES: &[&str] = &["amdgpu"];
+/// The processor the kernels are compiled for, as the first part of HIP's `gcnArchName`.
+pub const ARCH: &str = "gfx1201";
+
+/// Lanes of a wave; kernels are wave32 only.
+pub const LANES: u32 = 32;
+/// Most waves of a workgroup: 1024 work-items.
+pub const MAX_WAVES: u32 = 32;
+/// Most workgroup memory (LDS) of one workgroup, in bytes; the WGP holds twice as much.
+pub const MAX_LDS_BYTES: u32 = 64 * 1024;
+/// Most workgroups along x, y and z that the HIP runtime launches.
+pub const MAX_WORKGROUPS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
+/// VGPRs a wave may use: rustc emits no launch bounds, so every kernel is compiled for 1024 work-items.
+pub const MAX_VGPRS: u32 = 192;
+/// Bytes of a cache line as the driver lists it.
+pub const CACHE_LINE_BYTES: u32 = 256;
+/// Rows and columns of a matrix fragment, and the depth of one 16-bit matrix instruction.
+pub const TILE: u32 = 16;

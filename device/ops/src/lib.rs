@@ -1,2 +1,50 @@
-//! The operations.
+//! The operations of a forward pass, one file each: contract, kernel names, arguments, geometry, kernel. It knows shapes and dtypes,
+//! no model, no buffers and no launch. In the order a token meets them: [`embed`]; per layer [`rmsnorm`], [`linear`] (q, k, v),
+//! [`head_norm`], [`rope`], [`kv_append`], [`attention`], [`linear`] (o), [`residual_add`], [`rmsnorm`], [`linear`] (gate, up),
+//! [`swiglu`], [`linear`] (down), [`residual_add`]; at the end [`rmsnorm`], [`linear`] (lm_head), [`argmax`].
+//!
+//! Dtypes: residual stream and outputs of matrix products f32; inputs of matrix products, weights and KV cache bf16; logits f32.
+//! Shapes use the letters of docs/NUMERICS.md. Every pointer an argument names is aligned to 16 bytes unless its contract says less;
+//! counts and products of counts that one lane multiplies are taken in 64 bits.
 #![no_std]
+#![cfg_attr(gpu, feature(abi_gpu_kernel))]
+
+mod contract;
+
+pub mod argmax;
+pub mod attention;
+pub mod embed;
+pub mod head_norm;
+pub mod kv_append;
+pub mod linear;
+pub mod residual_add;
+pub mod rmsnorm;
+pub mod rope;
+pub mod swiglu;
+
+pub use amdgpu_target::Geometry;
+pub use contract::{Field, Kernel};
+
+/// Every kernel of the code object with the layout of its arguments.
+pub const KERNELS: &[Kernel] = &[
+    Kernel { name: embed::NAME, fields: embed::Args::FIELDS },
+    Kernel { name: rmsnorm::NAME_WAVE, fields: rmsnorm::Args::FIELDS },
+    Kernel { name: rmsnorm::NAME_WORKGROUP, fields: rmsnorm::Args::FIELDS },
+    Kernel { name: linear::NAME_PLAIN, fields: linear::Args::FIELDS },
+    Kernel { name: linear::NAME_GEMV, fields: linear::Args::FIELDS },
+    Kernel { name: linear::NAME_WMMA, fields: linear::Args::FIELDS },
+    Kernel { name: head_norm::NAME_D64, fields: head_norm::Args::FIELDS },
+    Kernel { name: head_norm::NAME_D128, fields: head_norm::Args::FIELDS },
+    Kernel { name: rope::NAME_D64, fields: rope::Args::FIELDS },
+    Kernel { name: rope::NAME_D128, fields: rope::Args::FIELDS },
+    Kernel { name: kv_append::NAME, fields: kv_append::Args::FIELDS },
+    Kernel { name: attention::NAME_PLAIN_D64, fields: attention::Args::FIELDS },
+    Kernel { name: attention::NAME_PLAIN_D128, fields: attention::Args::FIELDS },
+    Kernel { name: attention::NAME_PREFILL_D64, fields: attention::Args::FIELDS },
+    Kernel { name: attention::NAME_PREFILL_D128, fields: attention::Args::FIELDS },
+    Kernel { name: attention::NAME_DECODE_D64, fields: attention::Args::FIELDS },
+    Kernel { name: attention::NAME_DECODE_D128, fields: attention::Args::FIELDS },
+    Kernel { name: swiglu::NAME, fields: swiglu::Args::FIELDS },
+    Kernel { name: residual_add::NAME, fields: residual_add::Args::FIELDS },
+    Kernel { name: argmax::NAME, fields: argmax::Args::FIELDS },
+];

@@ -1,0 +1,27 @@
+//! The workgroup barrier and the end of a wave. Nothing here passes global memory between waves: in WGP mode that needs more than
+//! a barrier, and no kernel does it.
+
+use core::arch::amdgpu as arch;
+use core::sync::atomic::{Ordering, compiler_fence};
+
+use super::intrinsics;
+
+/// All waves of the workgroup arrive before any goes on, and what each wrote to workgroup memory before is seen by all after.
+/// `s_barrier` alone waits for nothing: LDS stores may still be in flight, hence the wait, and the compiler may move accesses over
+/// it, hence the fences.
+///
+/// # Safety
+/// 1. Every live wave of the workgroup calls it equally often, in uniform flow.
+#[inline(always)]
+pub unsafe fn barrier() {
+    compiler_fence(Ordering::SeqCst);
+    intrinsics::s_wait_dscnt(0);
+    arch::s_barrier();
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// Ends this wave at once.
+#[inline(always)]
+pub fn end_wave() -> ! {
+    arch::endpgm()
+}

@@ -1,0 +1,45 @@
+//! bf16 in plain bits: the chip has no conversion to bf16, so kernels and tests of kernels do it in integers. Not a number type.
+
+/// The f32 with the same value; exact.
+#[inline(always)]
+pub const fn bf16_to_f32(x: u16) -> f32 {
+    f32::from_bits((x as u32) << 16)
+}
+
+/// Rounds to nearest, ties to even; overflow goes to infinity and a NaN stays a (quiet) NaN.
+#[inline(always)]
+pub const fn f32_to_bf16(x: f32) -> u16 {
+    let u = x.to_bits();
+    // A NaN whose payload is all ones would carry into the sign: set its quiet bit and cut instead.
+    let rounded = u.wrapping_add(0x7fff + ((u >> 16) & 1));
+    let bits = if x.is_nan() { u | 0x0040_0000 } else { rounded };
+    (bits >> 16) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_to_nearest_even_and_keeps_nan() {
+        let rows = [
+            (0x3f80_0000, 0x3f80),
+            (0x3f80_8000, 0x3f80), // tie, even below
+            (0x3f81_8000, 0x3f82), // tie, even above
+            (0x3f80_8001, 0x3f81),
+            (0x8000_0000, 0x8000),
+            (0x0000_8001, 0x0001), // a denormal is kept
+            (0x7f7f_ffff, 0x7f80), // largest finite rounds to infinity
+            (0xff80_0000, 0xff80),
+            (0x7fff_ffff, 0x7fff), // NaN with a full payload
+            (0xff80_0001, 0xffc0), // NaN whose payload would be cut away
+        ];
+        for (bits, want) in rows {
+            assert_eq!(f32_to_bf16(f32::from_bits(bits)), want, "{bits:#010x}");
+        }
+        for x in 0..=u16::MAX {
+            let back = f32_to_bf16(bf16_to_f32(x));
+            assert!(back == x || (bf16_to_f32(x).is_nan() && back == x | 0x40), "{x:#06x} came back as {back:#06x}");
+        }
+    }
+}

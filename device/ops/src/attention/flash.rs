@@ -1,0 +1,437 @@
+//! Attention by matrix instructions, for prefill and for decode.
+//!
+//! The simple idea, for one tile of 16 queries (token, head of the group; all of one key/value head): for each block of 32 positions,
+//! S = K·Qᵀ; P = exp(S − running maximum); Oᵀ = Oᵀ·correction + Vᵀ·P; at the end divide by the sum of P.
+//! What was done to it:
+//! 1. Queries are the *columns* of every product: a lane holds S for one query and eight positions, so maxima and sums are eight
+//!    register operations and one exchange with the other half of the wave, and the correction is one number per lane.
+//! 2. The D layout of S (row 8h + e, column r) is the linear B layout of P (k = 8h + e, column r): P goes from one product to the next
+//!    inside its lane, rounded to bf16, through no memory at all.
+//! 3. K `[position, D]` and the transposed V `[D, position]` are A operands by plain 16-byte loads: nothing goes through LDS.
+//! 4. Heads of a group are columns of the same tile: in decode K and V are read once per key/value head, not per query head.
+//! 5. Only the last block of the cache is masked in V (its positions past the end may hold anything, and 0 · NaN is NaN); masks in S are
+//!    always applied, they cost little beside the products.
+//! 6. The running maximum starts at a large negative number instead of −∞, so that a column with nothing visible yet has no ∞ − ∞.
+
+use amdgpu_target::gpu::{
+    Acc, B128, Fragment, LOG2_E, acc_to_array, barrier, bf16x8, exp2, fma, lane_idx, lane_value, lds, load, load_f32x4,
+    max, other_half, rcp, store, store_f32x4, wave_idx, wave_uniform, wmma_bf16, workgroup_x, workgroup_y,
+};
+
+/// Positions of one block: two matrix tiles.
+const BLOCK: u32 = 32;
+/// Below every score, yet finite.
+const FLOOR: f32 = -1e30;
+
+/// One wave's tile: which queries, what it has summed up. `STEPS` = D / 16.
+struct Tile<const STEPS: usize> {
+    /// Queries as B fragments.
+    queries: [Fragment; STEPS],
+    /// Outputs, transposed: element e of tile j is d = 16j + 8h + e.
+    sum: [Acc; STEPS],
+    /// Running maximum of this lane's query, in units of log2.
+    top: f32,
+    /// Running sum over this lane's half of the positions.
+    total: f32,
+    /// First element of this lane's query in q and out.
+    row: usize,
+    /// Last position this lane's query sees.
+    last: u32,
+    /// Whether this lane's query exists; others repeat the last one and are not stored.
+    live: bool,
+    /// Positions the tile's last query sees.
+    len: u32,
+}
+
+/// What all queries of a launch share.
+#[derive(Clone, Copy)]
+struct Shared {
+    /// This key/value head's keys, in 16-byte pieces.
+    k: *const B128,
+    /// This key/value head's values.
+    v: *const u16,
+    capacity: u32,
+    /// Positions appended: position + T.
+    appended: u32,
+    /// Scale of scores in units of log2.
+    scale: f32,
+}
+
+/// This lane's column or row, 0 to 15.
+#[inline(always)]
+fn column() -> u32 {
+    lane_idx() & 15
+}
+
+/// Which half of the wave this lane is in, 0 or 1.
+#[inline(always)]
+fn half() -> u32 {
+    lane_idx() >> 4
+}
+
+impl<const STEPS: usize> Tile<STEPS> {
+    /// Reads the queries of tile `index`.
+    ///
+    /// # Safety
+    /// 1. As the kernels; 16 · `index` < tokens · group.
+    #[inline(always)]
+    unsafe fn new(q: *const f32, index: u32, tokens: u32, position: u32, group: u32, kv_heads: u32) -> Self {
+        let wanted = index * super::QUERIES + column();
+        let live = wanted < tokens * group;
+        let query = if live { wanted } else { tokens * group - 1 };
+        let t = query / group;
+        let head = workgroup_y() * group + (query - t * group);
+        let row = (t as usize * (group * kv_heads) as usize + head as usize) * STEPS * 16;
+        let queries = core::array::from_fn(|s| {
+            let at = row + s * 16 + half() as usize * 8;
+            // SAFETY: t < T and head < heads: q holds D elements from `row` on, of which these are eight.
+            let lo = unsafe { load_f32x4(q, at) };
+            // SAFETY: as above.
+            let hi = unsafe { load_f32x4(q, at + 4) };
+            Fragment::from_b128(bf16x8([lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]]))
+        });
+        let len = position + lane_value::<15>(t) + 1;
+        Self { queries, sum: [Acc::zero(); STEPS], top: FLOOR, total: 0.0, row, last: position + t, live, len }
+    }
+
+    /// Takes in the positions `first` … `first` + 31. `MASKED`: some of them are not appended.
+    ///
+    /// # Safety
+    /// 1. `first` is a multiple of 32 below `shared.appended`, uniform; all lanes are live.
+    /// 2. `shared` describes this key/value head's cache as the kernels' contract says.
+    #[inline(always)]
+    unsafe fn block<const MASKED: bool>(&mut self, shared: &Shared, first: u32) {
+        let d_count = STEPS as u32 * 16;
+        // Scores of 2 × 16 positions.
+        let mut scores = [[0.0f32; 8]; 2];
+        for i in 0..2u32 {
+            let mut acc = Acc::zero();
+            let keys = shared.k.wrapping_add((first + i * 16) as usize * (d_count as usize / 8));
+            for s in 0..STEPS {
+                let at = column() * (d_count / 8) + s as u32 * 2 + half();
+                // SAFETY: capacity is a multiple of 32, so the 16 rows lie inside the cache: points 1 and 2.
+                let keys = Fragment::from_b128(unsafe { load(keys, at as usize) });
+                // SAFETY: all lanes are live: point 1.
+                acc = unsafe { wmma_bf16(keys, self.queries[s], acc) };
+            }
+            scores[i as usize] = acc_to_array(acc);
+        }
+        // Positions this lane's query does not see, then the new maximum of the column.
+        let mut top = self.top;
+        for i in 0..2 {
+            for e in 0..8 {
+                let position = first + half() * 8 + (i * 16 + e) as u32;
+                let score = scores[i][e] * shared.scale;
+                scores[i][e] = if position <= self.last { score } else { f32::NEG_INFINITY };
+                top = max(top, scores[i][e]);
+            }
+        }
+        let top = max(top, f32::from_bits(other_half(top.to_bits())));
+        let keep = exp2(self.top - top);
+        let mut total = 0.0;
+        let weights = scores.map(|tile| {
+            let weights = tile.map(|score| exp2(score - top));
+            total += ((weights[0] + weights[1]) + (weights[2] + weights[3]))
+                + ((weights[4] + weights[5]) + (weights[6] + weights[7]));
+            Fragment::from_b128(bf16x8(weights))
+        });
+        self.total = fma(self.total, keep, total);
+        self.top = top;
+        // Outputs.
+        let values = shared.v.wrapping_add(first as usize);
+        for j in 0..STEPS {
+            let mut acc = Acc::new(acc_to_array(self.sum[j]).map(|x| x * keep));
+            for i in 0..2u32 {
+                let at = (j as u32 * 16 + column()) * shared.capacity + i * 16 + half() * 8;
+                // SAFETY: row d < D of this head, columns below the capacity; capacity and `first` are multiples of 8: point 2.
+                let mut value = unsafe { load(values.cast::<B128>(), at as usize / 8) };
+                if MASKED {
+                    value = keep_below(value, first + i * 16 + half() * 8, shared.appended);
+                }
+                // SAFETY: all lanes are live: point 1.
+                acc = unsafe { wmma_bf16(Fragment::from_b128(value), weights[i as usize], acc) };
+            }
+            self.sum[j] = acc;
+        }
+    }
+
+    /// Takes in the blocks `start`, `start` + `stride`, … that the tile's queries see.
+    ///
+    /// # Safety
+    /// 1. `start` and `stride` are uniform; all lanes are live.  2. As [`Tile::block`].
+    #[inline(always)]
+    unsafe fn walk(&mut self, shared: &Shared, start: u32, stride: u32) {
+        let mut first = start * BLOCK;
+        while first < self.len {
+            if first + BLOCK <= shared.appended {
+                // SAFETY: first < len ≤ appended, uniform like start, stride and len.
+                unsafe { self.block::<false>(shared, first) };
+            } else {
+                // SAFETY: as above.
+                unsafe { self.block::<true>(shared, first) };
+            }
+            first += stride * BLOCK;
+        }
+    }
+
+    /// Writes the outputs, times `factor`.
+    ///
+    /// # Safety
+    /// 1. `out` is the kernel's; no other wave writes this tile.
+    #[inline(always)]
+    unsafe fn store(&self, out: *mut u16, factor: f32) {
+        if self.live {
+            for j in 0..STEPS {
+                let at = (self.row + j * 16) / 8 + half() as usize;
+                let x = acc_to_array(self.sum[j]).map(|x| x * factor);
+                // SAFETY: `row` is this lane's query, of which out holds D elements; eight of them belong to this lane alone.
+                unsafe { store(out.cast::<B128>(), at, bf16x8(x)) };
+            }
+        }
+    }
+}
+
+/// `x` with the bf16 of positions `first` … `first` + 7 that are not below `end` set to 0.
+#[inline(always)]
+fn keep_below(x: B128, first: u32, end: u32) -> B128 {
+    let mut words = x.words();
+    for (i, word) in words.iter_mut().enumerate() {
+        let position = first + 2 * i as u32;
+        let lo = if position < end { 0xffff } else { 0 };
+        let hi = if position + 1 < end { 0xffff_0000 } else { 0 };
+        *word &= lo | hi;
+    }
+    B128::new(words)
+}
+
+/// The cache of the key/value head this workgroup works on.
+#[inline(always)]
+fn shared<const STEPS: usize>(
+    k_cache: *const u16,
+    v_cache: *const u16,
+    appended: u32,
+    capacity: u32,
+    scale: f32,
+) -> Shared {
+    let start = workgroup_y() as usize * capacity as usize * STEPS * 16;
+    Shared {
+        k: k_cache.wrapping_add(start).cast(),
+        v: v_cache.wrapping_add(start),
+        capacity,
+        appended,
+        scale: scale * LOG2_E,
+    }
+}
+
+/// The prefill kernels.
+///
+/// # Safety
+/// As the kernels.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "a kernel's parameters are its arguments, one by one")]
+unsafe fn prefill<const STEPS: usize>(
+    q: *const f32,
+    k_cache: *const u16,
+    v_cache: *const u16,
+    out: *mut u16,
+    tokens: u32,
+    position: u32,
+    group: u32,
+    kv_heads: u32,
+    capacity: u32,
+    scale: f32,
+) {
+    let index = workgroup_x() * super::PREFILL_WAVES + wave_idx();
+    if index * super::QUERIES >= tokens * group {
+        return;
+    }
+    let shared = shared::<STEPS>(k_cache, v_cache, position + tokens, capacity, scale);
+    // SAFETY: checked above; the rest is the kernel's contract.
+    let mut tile = unsafe { Tile::<STEPS>::new(q, index, tokens, position, group, kv_heads) };
+    // SAFETY: only whole waves have left.
+    unsafe { tile.walk(&shared, 0, 1) };
+    let total = tile.total + f32::from_bits(other_half(tile.total.to_bits()));
+    // SAFETY: one wave per tile.
+    unsafe { tile.store(out, rcp(total)) };
+}
+
+/// The decode kernels.
+///
+/// # Safety
+/// As the kernels.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "a kernel's parameters are its arguments, one by one")]
+unsafe fn decode<const STEPS: usize>(
+    q: *const f32,
+    k_cache: *const u16,
+    v_cache: *const u16,
+    out: *mut u16,
+    tokens: u32,
+    position: u32,
+    group: u32,
+    kv_heads: u32,
+    capacity: u32,
+    scale: f32,
+) {
+    const WAVES: u32 = super::DECODE_WAVES;
+    let wave = wave_idx();
+    let shared = shared::<STEPS>(k_cache, v_cache, position + tokens, capacity, scale);
+    // SAFETY: the grid has one workgroup per tile.
+    let mut tile = unsafe { Tile::<STEPS>::new(q, workgroup_x(), tokens, position, group, kv_heads) };
+    // SAFETY: nobody has left.
+    unsafe { tile.walk(&shared, wave, WAVES) };
+
+    // Every wave learns every wave's maximum and sum, and brings its own part to the common scale, divided by the common sum.
+    let total = tile.total + f32::from_bits(other_half(tile.total.to_bits()));
+    let (tops, totals) = (lds::<f32>(), lds::<f32>().wrapping_add((WAVES * super::QUERIES) as usize));
+    if half() == 0 {
+        let at = (wave * super::QUERIES + column()) as usize;
+        // SAFETY: the launch gives WAVES × 16 f32 twice; one lane per element.
+        unsafe { store(tops, at, tile.top) };
+        // SAFETY: as above.
+        unsafe { store(totals, at, total) };
+    }
+    // SAFETY: every wave of the workgroup comes here once.
+    unsafe { barrier() };
+    let (mut top, mut all_tops) = (FLOOR, [0.0f32; WAVES as usize]);
+    for w in 0..WAVES {
+        // SAFETY: written before the barrier, not written after.
+        all_tops[w as usize] = unsafe { load(tops, (w * super::QUERIES + column()) as usize) };
+        top = max(top, all_tops[w as usize]);
+    }
+    let mut sum = 0.0;
+    for w in 0..WAVES {
+        // SAFETY: as above.
+        let total = unsafe { load(totals, (w * super::QUERIES + column()) as usize) };
+        sum = fma(exp2(all_tops[w as usize] - top), total, sum);
+    }
+    let factor = exp2(tile.top - top) * rcp(sum);
+    for j in 0..STEPS {
+        tile.sum[j] = Acc::new(acc_to_array(tile.sum[j]).map(|x| x * factor));
+    }
+
+    // The upper half of the waves hands its tiles to the lower half, until one wave has the sum.
+    let tiles = lds::<B128>().wrapping_add((WAVES * super::QUERIES) as usize * 8 / 16).cast::<f32>();
+    let tile_elements = STEPS * 256;
+    let mut givers = WAVES / 2;
+    while givers > 0 {
+        if wave >= givers && wave < 2 * givers {
+            let slot = tiles.wrapping_add((wave - givers) as usize * tile_elements);
+            for j in 0..STEPS {
+                let x = acc_to_array(tile.sum[j]);
+                let at = j * 256 + lane_idx() as usize * 4;
+                // SAFETY: slot < WAVES / 2 tiles of D · 16 f32, which the launch gives; one lane per element.
+                unsafe { store_f32x4(slot, at, [x[0], x[1], x[2], x[3]]) };
+                // SAFETY: as above.
+                unsafe { store_f32x4(slot, at + 128, [x[4], x[5], x[6], x[7]]) };
+            }
+        }
+        // SAFETY: `givers` is the same in every wave, so all come here equally often.
+        unsafe { barrier() };
+        if wave < givers {
+            let slot = tiles.wrapping_add(wave as usize * tile_elements);
+            for j in 0..STEPS {
+                let x = acc_to_array(tile.sum[j]);
+                let at = j * 256 + lane_idx() as usize * 4;
+                // SAFETY: written by wave `wave` + `givers` before the barrier.
+                let lo = unsafe { load_f32x4(slot, at) };
+                // SAFETY: as above.
+                let hi = unsafe { load_f32x4(slot, at + 128) };
+                let other = [lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]];
+                tile.sum[j] = Acc::new(core::array::from_fn(|e| x[e] + other[e]));
+            }
+        }
+        givers = wave_uniform(givers / 2);
+        // SAFETY: as above; the slots are written again only after it.
+        unsafe { barrier() };
+    }
+    if wave == 0 {
+        // SAFETY: one wave of one workgroup per tile.
+        unsafe { tile.store(out, 1.0) };
+    }
+}
+
+/// Writes one kernel over one of the bodies above, so that all have the parameters of `Args`.
+macro_rules! kernel {
+    ($(#[$doc:meta])* $name:ident, $body:ident::<$steps:literal>) => {
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "gpu-kernel" fn $name(
+            q: *const f32,
+            k_cache: *const u16,
+            v_cache: *const u16,
+            out: *mut u16,
+            tokens: u32,
+            position: u32,
+            group: u32,
+            kv_heads: u32,
+            capacity: u32,
+            scale: f32,
+        ) {
+            // SAFETY: the body's contract is the kernel's.
+            unsafe { $body::<$steps>(q, k_cache, v_cache, out, tokens, position, group, kv_heads, capacity, scale) };
+        }
+    };
+}
+
+kernel! {
+    /// Attention, prefill: with g = h / group, out[t,h,·] = Σ_p softmax_p(scale · q[t,h]·k[g,p]) · v[g,p,·] over p ≤ position + t
+    ///
+    /// Input      q `[T, heads, 128]` f32; k_cache `[kv_heads, capacity, 128]`, v_cache `[kv_heads, 128, capacity]` bf16, zeroed once
+    ///            when allocated: the last block reads up to 31 positions past the appended ones and discards them
+    /// Output     out `[T, heads, 128]` bf16, every element written; overlaps nothing
+    /// Numerics   q and the probabilities rounded to bf16, products exact, f32 accumulate, one rounding at the store; the sum that
+    ///            divides is of unrounded probabilities; oracle::attention, Tolerance ATTENTION
+    /// Workgroup  4 waves × 32 lanes; 16 queries of one kv head per wave; grid = [ceil(T·group / 64), kv_heads]
+    /// Wave       wave32; tiles past the end leave as a whole wave, queries past the end repeat the last; all lanes live
+    /// LDS        0 B
+    /// Registers  budget 192 VGPR (8 waves per SIMD), 0 spills: 64 of outputs, 32 of queries, 16 of scores, loads
+    /// Memory     16 B per lane; a key row is 256 consecutive bytes over 8 loads, a value row 64 B per block; K and V read once per
+    ///            16 queries, from cache for neighbours
+    /// Sync       none: nothing crosses waves
+    /// Target     gfx1201; expects `v_wmma_f32_16x16x16_bf16`, `v_exp_f32`, `v_permlanex16_b32`, `global_load_b128`
+    /// Why        see the head of this file
+    ///
+    /// # Safety
+    /// 1. The pointers hold what *Input* and *Output* say, 16-byte aligned; positions up to position + T are appended.
+    /// 2. Launched with `geometry_prefill(T, group, kv_heads)`; T · group < 2³².
+    attention_prefill_bf16_d128, prefill::<8>
+}
+
+kernel! {
+    /// Attention, prefill, for head_dim 64: as `attention_prefill_bf16_d128`; budget 144 VGPR.
+    ///
+    /// # Safety
+    /// 1. and 2. as `attention_prefill_bf16_d128` with 64 for 128.
+    attention_prefill_bf16_d64, prefill::<4>
+}
+
+kernel! {
+    /// Attention, decode: the formula of `attention_prefill_bf16_d128`
+    ///
+    /// Input, Output   as `attention_prefill_bf16_d128`; any T
+    /// Numerics   as there; the order of the sum over positions depends on nothing but the position
+    /// Workgroup  8 waves × 32 lanes share 16 queries of one kv head; wave w takes the blocks w, w + 8, … of 32 positions;
+    ///            grid = [ceil(T·group / 16), kv_heads]
+    /// Wave       wave32; nobody leaves before the last barrier
+    /// LDS        33 792 B: maxima and sums of 8 waves × 16 queries, then the output tiles of 4 waves
+    /// Registers  budget 192 VGPR, 0 spills
+    /// Memory     as prefill; K and V read once per kv head; bytes = 4·positions·D per kv head and 16 queries
+    /// Sync       one barrier for maxima and sums, then two per halving of the waves (6)
+    /// Target     gfx1201; expects `v_wmma_f32_16x16x16_bf16`, `v_exp_f32`, `ds_store_b128`, `ds_load_b128`, `s_barrier_signal`
+    /// Why        one token has `group` queries per kv head, far too few to fill the machine: the positions are what is left to split.
+    ///            The merge is exact up to rounding because each part carries its own maximum. Splitting over workgroups, for few kv
+    ///            heads and long contexts, is a later rung
+    ///
+    /// # Safety
+    /// 1. as `attention_prefill_bf16_d128`.  2. Launched with `geometry_decode(T, group, kv_heads, 128)`; T · group < 2³².
+    attention_decode_bf16_d128, decode::<8>
+}
+
+kernel! {
+    /// Attention, decode, for head_dim 64: as `attention_decode_bf16_d128`; 17 408 B of LDS, budget 144 VGPR.
+    ///
+    /// # Safety
+    /// 1. and 2. as `attention_decode_bf16_d128` with 64 for 128.
+    attention_decode_bf16_d64, decode::<4>
+}
