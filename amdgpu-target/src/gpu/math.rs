@@ -47,3 +47,14 @@ pub fn max(a: f32, b: f32) -> f32 {
 pub fn silu(x: f32) -> f32 {
     x * rcp(1.0 + exp2(-LOG2_E * x))
 }
+
+/// a / b, rounded down, without the check that Rust's own division carries into the listing.
+///
+/// # Safety
+/// 1. `b` is not 0.
+#[inline(always)]
+pub unsafe fn divide(a: u32, b: u32) -> u32 {
+    // SAFETY: point 1 is the caller's.
+    let b = unsafe { core::num::NonZeroU32::new_unchecked(b) };
+    a / b
+}

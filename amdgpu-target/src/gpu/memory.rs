@@ -1,7 +1,7 @@
 //! Wide memory access: 8 and 16 bytes per lane, and the packing of bf16 pairs in them. One base pointer from the kernel's arguments
 //! plus offsets stays a `global_*` access; an integer cast to a pointer would become a `flat_*` one.
 
-use crate::number::{bf16_to_f32, f32_to_bf16};
+use crate::number::{bf16_to_f32, f32_to_bf16, number_to_bf16};
 
 /// 16 bytes, one `b128` access.
 #[repr(simd)]
@@ -61,6 +61,18 @@ pub unsafe fn store<T: Copy>(base: *mut T, index: usize, value: T) {
     let at = base.wrapping_add(index);
     // SAFETY: point 1 is the caller's.
     unsafe { *at = value }
+}
+
+/// Reads the `T` that lies `offset` bytes past `base`. With a `base` equal in all lanes the address is one scalar pair and one
+/// 32-bit register: the cheapest form there is.
+///
+/// # Safety
+/// 1. As [`load`], for the `T` at that address.
+#[inline(always)]
+pub unsafe fn load_offset<T: Copy>(base: *const T, offset: u32) -> T {
+    let at = base.wrapping_byte_add(offset as usize);
+    // SAFETY: point 1 is the caller's.
+    unsafe { *at }
 }
 
 /// Four f32 from element `index` on; `index` is a multiple of 4.
@@ -125,4 +137,11 @@ pub fn bf16x4(x: [f32; 4]) -> B64 {
 #[inline(always)]
 pub fn bf16x8(x: [f32; 8]) -> B128 {
     B128::new([pack_bf16(x[0], x[1]), pack_bf16(x[2], x[3]), pack_bf16(x[4], x[5]), pack_bf16(x[6], x[7])])
+}
+
+/// As [`bf16x8`] where no value is a NaN; a NaN may come out as any value.
+#[inline(always)]
+pub fn bf16x8_number(x: [f32; 8]) -> B128 {
+    let pair = |i: usize| u32::from(number_to_bf16(x[i])) | u32::from(number_to_bf16(x[i + 1])) << 16;
+    B128::new([pair(0), pair(2), pair(4), pair(6)])
 }

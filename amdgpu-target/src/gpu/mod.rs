@@ -14,9 +14,10 @@ pub use lane::{
     workgroup_y, workgroup_z,
 };
 pub use lds::lds;
-pub use math::{LOG2_E, exp2, fma, max, rcp, rsq, silu, sqrt};
+pub use math::{LOG2_E, divide, exp2, fma, max, rcp, rsq, silu, sqrt};
 pub use memory::{
-    B64, B128, bf16x4, bf16x8, load, load_f32x2, load_f32x4, pack_bf16, store, store_f32x2, store_f32x4, unpack_bf16,
+    B64, B128, bf16x4, bf16x8, bf16x8_number, load, load_f32x2, load_f32x4, load_offset, pack_bf16, store, store_f32x2,
+    store_f32x4, unpack_bf16,
 };
-pub use sync::{barrier, end_wave};
+pub use sync::{barrier, end_wave, schedule_fence};
 pub use wmma::{Acc, Fragment, acc_to_array, wmma_bf16};

@@ -25,3 +25,10 @@ pub unsafe fn barrier() {
 pub fn end_wave() -> ! {
     arch::endpgm()
 }
+
+/// The compiler moves no instruction over this line: keeps loads from being hoisted until registers run out. No instruction itself.
+#[inline(always)]
+pub fn schedule_fence() {
+    // SAFETY: it only limits the scheduler; 0 lets nothing pass.
+    unsafe { arch::sched_barrier::<0>() };
+}

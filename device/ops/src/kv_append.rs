@@ -23,9 +23,9 @@ args! {
         pub k_cache: Address,
         /// `[kv_heads, D, capacity]` bf16.
         pub v_cache: Address,
-        /// T.
+        /// T, at least 1.
         pub tokens: u32,
-        /// Key/value heads.
+        /// Key/value heads, at least 1.
         pub kv_heads: u32,
         /// log2 of D: 6 or 7.
         pub head_dim_log2: u32,
@@ -51,7 +51,7 @@ pub const fn capacity(context_len: u32) -> u32 {
 #[cfg(gpu)]
 mod kernel {
     use amdgpu_target::f32_to_bf16;
-    use amdgpu_target::gpu::{B64, bf16x4, item_idx, load_f32x4, store, workgroup_x, workgroup_y};
+    use amdgpu_target::gpu::{B64, bf16x4, divide, item_idx, load_f32x4, store, workgroup_x, workgroup_y};
 
     /// KV append: k_cache[g,position+t,d] = bf16(k[t,g,d]); v_cache[g,d,position+t] = bf16(v[t,g,d])
     ///
@@ -90,7 +90,8 @@ mod kernel {
         }
         let capacity = capacity as usize;
         if workgroup_y() == 0 {
-            let t = quad / width_quads;
+            // SAFETY: kv_heads is at least 1.
+            let t = unsafe { divide(quad, width_quads) };
             let c = (quad - t * width_quads) * 4;
             let (head, d) = (c >> head_dim_log2, c & ((1 << head_dim_log2) - 1));
             // SAFETY: t < T and c + 4 ≤ kv_heads·D: point 1.
@@ -99,8 +100,9 @@ mod kernel {
             // SAFETY: head < kv_heads and position + t < capacity: point 1; d is a multiple of 4; one lane per element.
             unsafe { store(k_cache.cast::<B64>(), row / 4, bf16x4(x)) };
         } else {
-            let c = quad / tokens * 4;
-            let t = quad - c / 4 * tokens;
+            // SAFETY: tokens is at least 1.
+            let row_quad = unsafe { divide(quad, tokens) };
+            let (c, t) = (row_quad * 4, quad - row_quad * tokens);
             // SAFETY: as above.
             let x = unsafe { load_f32x4(v, t as usize * width_quads as usize * 4 + c as usize) };
             // c = head·D + d, so the cache's row is c itself.

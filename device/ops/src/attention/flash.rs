@@ -14,8 +14,9 @@
 //! 6. The running maximum starts at a large negative number instead of −∞, so that a column with nothing visible yet has no ∞ − ∞.
 
 use amdgpu_target::gpu::{
-    Acc, B128, Fragment, LOG2_E, acc_to_array, barrier, bf16x8, exp2, fma, lane_idx, lane_value, lds, load, load_f32x4,
-    max, other_half, rcp, store, store_f32x4, wave_idx, wave_uniform, wmma_bf16, workgroup_x, workgroup_y,
+    Acc, B128, Fragment, LOG2_E, acc_to_array, barrier, bf16x8, bf16x8_number, divide, exp2, fma, lane_idx, lane_value,
+    lds, load, load_f32x4, load_offset, max, other_half, rcp, schedule_fence, store, store_f32x4, wave_idx,
+    wave_uniform, wmma_bf16, workgroup_x, workgroup_y,
 };
 
 /// Positions of one block: two matrix tiles.
@@ -79,7 +80,8 @@ impl<const STEPS: usize> Tile<STEPS> {
         let wanted = index * super::QUERIES + column();
         let live = wanted < tokens * group;
         let query = if live { wanted } else { tokens * group - 1 };
-        let t = query / group;
+        // SAFETY: group is at least 1 by the contract of `Args`.
+        let t = unsafe { divide(query, group) };
         let head = workgroup_y() * group + (query - t * group);
         let row = (t as usize * (group * kv_heads) as usize + head as usize) * STEPS * 16;
         let queries = core::array::from_fn(|s| {
@@ -88,8 +90,12 @@ impl<const STEPS: usize> Tile<STEPS> {
             let lo = unsafe { load_f32x4(q, at) };
             // SAFETY: as above.
             let hi = unsafe { load_f32x4(q, at + 4) };
+            if s % 4 == 3 {
+                schedule_fence();
+            }
             Fragment::from_b128(bf16x8([lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]]))
         });
+        schedule_fence();
         let len = position + lane_value::<15>(t) + 1;
         Self { queries, sum: [Acc::zero(); STEPS], top: FLOOR, total: 0.0, row, last: position + t, live, len }
     }
@@ -108,13 +114,14 @@ impl<const STEPS: usize> Tile<STEPS> {
             let mut acc = Acc::zero();
             let keys = shared.k.wrapping_add((first + i * 16) as usize * (d_count as usize / 8));
             for s in 0..STEPS {
-                let at = column() * (d_count / 8) + s as u32 * 2 + half();
+                let at = column() * (d_count * 2) + half() * 16;
                 // SAFETY: capacity is a multiple of 32, so the 16 rows lie inside the cache: points 1 and 2.
-                let keys = Fragment::from_b128(unsafe { load(keys, at as usize) });
+                let keys = Fragment::from_b128(unsafe { load_offset(keys.wrapping_add(s * 2), at) });
                 // SAFETY: all lanes are live: point 1.
                 acc = unsafe { wmma_bf16(keys, self.queries[s], acc) };
             }
             scores[i as usize] = acc_to_array(acc);
+            schedule_fence();
         }
         // Positions this lane's query does not see, then the new maximum of the column.
         let mut top = self.top;
@@ -133,18 +140,19 @@ impl<const STEPS: usize> Tile<STEPS> {
             let weights = tile.map(|score| exp2(score - top));
             total += ((weights[0] + weights[1]) + (weights[2] + weights[3]))
                 + ((weights[4] + weights[5]) + (weights[6] + weights[7]));
-            Fragment::from_b128(bf16x8(weights))
+            // A NaN may be lost in this packing; it is in `total` as well, which divides the result.
+            Fragment::from_b128(bf16x8_number(weights))
         });
         self.total = fma(self.total, keep, total);
         self.top = top;
         // Outputs.
-        let values = shared.v.wrapping_add(first as usize);
+        let values_at = (column() * shared.capacity + half() * 8) * 2;
         for j in 0..STEPS {
             let mut acc = Acc::new(acc_to_array(self.sum[j]).map(|x| x * keep));
             for i in 0..2u32 {
-                let at = (j as u32 * 16 + column()) * shared.capacity + i * 16 + half() * 8;
+                let values = shared.v.wrapping_add(j * 16 * shared.capacity as usize + (first + i * 16) as usize);
                 // SAFETY: row d < D of this head, columns below the capacity; capacity and `first` are multiples of 8: point 2.
-                let mut value = unsafe { load(values.cast::<B128>(), at as usize / 8) };
+                let mut value = unsafe { load_offset(values.cast::<B128>(), values_at) };
                 if MASKED {
                     value = keep_below(value, first + i * 16 + half() * 8, shared.appended);
                 }
@@ -152,6 +160,9 @@ impl<const STEPS: usize> Tile<STEPS> {
                 acc = unsafe { wmma_bf16(Fragment::from_b128(value), weights[i as usize], acc) };
             }
             self.sum[j] = acc;
+            if j % 2 == 1 {
+                schedule_fence();
+            }
         }
     }
 
@@ -161,16 +172,18 @@ impl<const STEPS: usize> Tile<STEPS> {
     /// 1. `start` and `stride` are uniform; all lanes are live.  2. As [`Tile::block`].
     #[inline(always)]
     unsafe fn walk(&mut self, shared: &Shared, start: u32, stride: u32) {
+        // One condition, so that the loop has one exit: with two, the compiler keeps a second copy of all sums.
+        let whole = self.len.min(shared.appended.saturating_sub(BLOCK - 1));
         let mut first = start * BLOCK;
-        while first < self.len {
-            if first + BLOCK <= shared.appended {
-                // SAFETY: first < len ≤ appended, uniform like start, stride and len.
-                unsafe { self.block::<false>(shared, first) };
-            } else {
-                // SAFETY: as above.
-                unsafe { self.block::<true>(shared, first) };
-            }
+        while first < whole {
+            // SAFETY: first < len ≤ appended, uniform like start, stride and len.
+            unsafe { self.block::<false>(shared, first) };
             first += stride * BLOCK;
+        }
+        // Only the cache's last block reaches past what is appended.
+        if first < self.len {
+            // SAFETY: as above.
+            unsafe { self.block::<true>(shared, first) };
         }
     }
 

@@ -44,15 +44,15 @@ args! {
         pub v_cache: Address,
         /// `[T, heads, D]` bf16.
         pub out: Address,
-        /// T.
+        /// T, at least 1.
         pub tokens: u32,
         /// Position of the first token; position + T ≤ capacity.
         pub position: u32,
-        /// Query heads per key/value head.
+        /// Query heads per key/value head, at least 1.
         pub group: u32,
-        /// Key/value heads.
+        /// Key/value heads, at least 1.
         pub kv_heads: u32,
-        /// Positions the cache holds, a multiple of 32.
+        /// Positions the cache holds, a multiple of 32; below 2²³.
         pub capacity: u32,
         /// 1/√D.
         pub scale: f32,

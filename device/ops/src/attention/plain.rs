@@ -2,7 +2,7 @@
 
 use amdgpu_target::bf16_to_f32;
 use amdgpu_target::gpu::{
-    LOG2_E, exp2, fma, lane_idx, load, load_f32x2, max, pack_bf16, rcp, store, unpack_bf16, wave_idx, wave_sum,
+    LOG2_E, divide, exp2, fma, lane_idx, load, load_f32x2, max, pack_bf16, rcp, store, unpack_bf16, wave_idx, wave_sum,
     workgroup_x, workgroup_y,
 };
 
@@ -29,7 +29,8 @@ unsafe fn attend<const PAIRS: usize>(
     if head >= heads {
         return;
     }
-    let kv_head = (head / group) as usize;
+    // SAFETY: group is at least 1 by the contract of `Args`.
+    let kv_head = unsafe { divide(head, group) } as usize;
     let row = (t as usize * heads as usize + head as usize) * d_count;
     let k = k_cache.wrapping_add(kv_head * capacity as usize * d_count).cast::<u32>();
     let v = v_cache.wrapping_add(kv_head * d_count * capacity as usize);

@@ -1,6 +1,8 @@
 //! Matrix product for one token: streams W once, as wide as the machine reads.
 
-use amdgpu_target::gpu::{B128, fma, lane_idx, load, store, unpack_bf16, wave_idx, wave_sum, workgroup_x, workgroup_y};
+use amdgpu_target::gpu::{
+    B128, fma, lane_idx, load_offset, store, unpack_bf16, wave_idx, wave_sum, workgroup_x, workgroup_y,
+};
 
 const ROWS: usize = super::GEMV_ROWS as usize;
 /// Elements of K one step of a wave covers: 8 per lane.
@@ -18,15 +20,15 @@ fn accumulate(sum: &mut [f32; ROWS], w: &[B128; ROWS], x: B128) {
     }
 }
 
-/// Loads 8 elements per lane of each row.
+/// Loads 8 elements per lane of each row, `offset` bytes from its start.
 ///
 /// # Safety
-/// 1. Each of `rows` holds 8 bf16 at element 8·`i`, 16-byte aligned.
+/// 1. Each of `rows` holds 8 bf16 there, 16-byte aligned.
 #[inline(always)]
-unsafe fn load_rows(rows: &[*const B128; ROWS], i: u32) -> [B128; ROWS] {
+unsafe fn load_rows(rows: &[*const B128; ROWS], offset: u32) -> [B128; ROWS] {
     rows.map(|row| {
         // SAFETY: point 1 is the caller's.
-        unsafe { load(row, i as usize) }
+        unsafe { load_offset(row, offset) }
     })
 }
 
@@ -71,11 +73,11 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_gemv(
     let mut sum = [0.0f32; ROWS];
     let mut i = 0;
     while i + 2 * STEP <= k {
-        let at = i / 8 + lane;
+        let at = i * 2 + lane * 16;
         // SAFETY: the step covers 2 · STEP ≤ K − i elements: point 1.
-        let (w0, x0) = unsafe { (load_rows(&rows, at), load(x, at as usize)) };
+        let (w0, x0) = unsafe { (load_rows(&rows, at), load_offset(x, at)) };
         // SAFETY: as above, for the second half of the step.
-        let (w1, x1) = unsafe { (load_rows(&rows, at + STEP / 8), load(x, (at + STEP / 8) as usize)) };
+        let (w1, x1) = unsafe { (load_rows(&rows, at + STEP * 2), load_offset(x, at + STEP * 2)) };
         accumulate(&mut sum, &w0, x0);
         accumulate(&mut sum, &w1, x1);
         i += 2 * STEP;
@@ -83,9 +85,9 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_gemv(
     // What is left is less than two steps and a multiple of 64, so whole groups of 8 lanes have 8 elements or none.
     while i < k {
         if i + lane * 8 < k {
-            let at = i / 8 + lane;
+            let at = i * 2 + lane * 16;
             // SAFETY: this lane's 8 elements lie below K: point 1.
-            let (w0, x0) = unsafe { (load_rows(&rows, at), load(x, at as usize)) };
+            let (w0, x0) = unsafe { (load_rows(&rows, at), load_offset(x, at)) };
             accumulate(&mut sum, &w0, x0);
         }
         i += STEP;

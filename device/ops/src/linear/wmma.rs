@@ -9,8 +9,8 @@
 //! 5. A wave whose 32 tokens all lie past T multiplies nothing.
 
 use amdgpu_target::gpu::{
-    Acc, B128, Fragment, acc_to_array, barrier, item_idx, lane_idx, lds, load, store, store_f32x4, wave_idx, wmma_bf16,
-    workgroup_x, workgroup_y,
+    Acc, B128, Fragment, acc_to_array, barrier, item_idx, lane_idx, lds, load, load_offset, store, store_f32x4,
+    wave_idx, wmma_bf16, workgroup_x, workgroup_y,
 };
 
 /// 16-byte pieces of a tile that one lane brings: 64 rows × 8 pieces / 128 lanes.
@@ -20,13 +20,13 @@ const PITCH: u32 = super::PITCH_BYTES / 16;
 /// Where x's tile starts in LDS, in 16-byte pieces.
 const X_TILE: u32 = super::TILE_N * PITCH;
 
-/// This lane's pieces of one tile: offsets from the tile's first row, in 16-byte pieces, rows clamped to `rows`.
+/// This lane's pieces of one tile: offsets in bytes from the tile's first row, rows clamped to `rows`.
 #[inline(always)]
 fn piece_offsets(rows: u32, k: u32) -> [u32; PIECES] {
     let item = item_idx();
     [0, 1, 2, 3].map(|i: u32| {
         let row = (i * 128 + item) >> 3;
-        row.min(rows - 1) * (k / 8) + (item & 7)
+        row.min(rows - 1) * (k * 2) + (item & 7) * 16
     })
 }
 
@@ -38,7 +38,7 @@ fn piece_offsets(rows: u32, k: u32) -> [u32; PIECES] {
 unsafe fn load_pieces(base: *const B128, offsets: &[u32; PIECES]) -> [B128; PIECES] {
     offsets.map(|at| {
         // SAFETY: point 1 is the caller's.
-        unsafe { load(base, at as usize) }
+        unsafe { load_offset(base, at) }
     })
 }
 
