@@ -207,14 +207,13 @@ impl<const STEPS: usize> Tile<STEPS> {
 /// `x` with the bf16 of positions `first` … `first` + 7 that are not below `end` set to 0.
 #[inline(always)]
 fn keep_below(x: B128, first: u32, end: u32) -> B128 {
-    let mut words = x.words();
-    for (i, word) in words.iter_mut().enumerate() {
-        let position = first + 2 * i as u32;
+    let keep = |word: u32, position: u32| {
         let lo = if position < end { 0xffff } else { 0 };
         let hi = if position + 1 < end { 0xffff_0000 } else { 0 };
-        *word &= lo | hi;
-    }
-    B128::new(words)
+        word & (lo | hi)
+    };
+    let [a, b, c, d] = x.words();
+    B128::new([keep(a, first), keep(b, first + 2), keep(c, first + 4), keep(d, first + 6)])
 }
 
 /// The cache of the key/value head this workgroup works on.
