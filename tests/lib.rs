@@ -1,1 +1,3 @@
 //! Shared by all tests.
+
+pub mod fixtures;
