@@ -1,0 +1,203 @@
+//! Which tensors a Qwen3 checkpoint has, in order of first use, and what is demanded of them. It opens no files.
+
+use std::{collections::HashMap, fmt, path::Path};
+
+use half::bf16;
+
+use super::error::LoadError;
+use crate::model::config::ModelConfig;
+
+/// Element type of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Dtype {
+    /// bfloat16: the upper half of a float32, 2 bytes, little-endian.
+    BF16,
+}
+
+impl Dtype {
+    /// Bytes of one element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::BF16 => 2,
+        }
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BF16 => f.write_str("BF16"),
+        }
+    }
+}
+
+/// One weight, borrowed from the artifact: nothing is copied.
+#[derive(Debug, Clone, Copy)]
+pub struct Tensor<'a> {
+    /// Name as in the checkpoint, `model.layers.0.self_attn.q_proj.weight`.
+    pub name: &'a str,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Extents, outermost first; a linear layer is `[out, in]`.
+    pub shape: &'a [usize],
+    /// The elements, row-major, little-endian; the address is a multiple of the element's size.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Tensor<'a> {
+    /// The elements, where they are bf16. The artifact guarantees length and alignment when it is opened.
+    pub fn as_bf16(&self) -> Option<&'a [bf16]> {
+        match self.dtype {
+            Dtype::BF16 => bytemuck::try_cast_slice(self.bytes).ok(),
+        }
+    }
+}
+
+/// Name and shape of every tensor of a dense Qwen3 checkpoint, in the order a forward pass first uses them. A tied lm_head is the
+/// embedding and is not listed.
+///
+/// Expects a config that passed [`ModelConfig::validate`], so no product overflows.
+pub fn expected_tensors(config: &ModelConfig) -> Vec<(String, Vec<usize>)> {
+    let (h, i, d, v) = (config.hidden_size, config.intermediate_size, config.head_dim, config.vocab_size);
+    let (q, k) = (config.q_size(), config.kv_size());
+    let mut list = vec![("model.embed_tokens.weight".to_owned(), vec![v, h])];
+    for layer in 0..config.num_hidden_layers {
+        let mut add = |name: &str, shape: &[usize]| {
+            list.push((format!("model.layers.{layer}.{name}.weight"), shape.to_vec()));
+        };
+        add("input_layernorm", &[h]);
+        add("self_attn.q_proj", &[q, h]);
+        add("self_attn.k_proj", &[k, h]);
+        add("self_attn.v_proj", &[k, h]);
+        add("self_attn.q_norm", &[d]);
+        add("self_attn.k_norm", &[d]);
+        add("self_attn.o_proj", &[h, q]);
+        add("post_attention_layernorm", &[h]);
+        add("mlp.gate_proj", &[i, h]);
+        add("mlp.up_proj", &[i, h]);
+        add("mlp.down_proj", &[h, i]);
+    }
+    list.push(("model.norm.weight".to_owned(), vec![h]));
+    if !config.tie_word_embeddings {
+        list.push((LM_HEAD.to_owned(), vec![v, h]));
+    }
+    list
+}
+
+pub(super) const LM_HEAD: &str = "lm_head.weight";
+pub(super) const EMBEDDING: &str = "model.embed_tokens.weight";
+
+/// Compares the tensors found (name, dtype as spelled, shape) with the expected ones: first what is missing and what is too much,
+/// all at once, then every wrong shape, then the first other dtype.
+///
+/// # Errors
+/// Names, and for shapes both.
+pub(super) fn check<'a>(
+    file: &Path,
+    expected: &[(String, Vec<usize>)],
+    found: impl Iterator<Item = (&'a str, &'a str, &'a [usize])>,
+) -> Result<(), LoadError> {
+    let mut found: HashMap<&str, (&str, &[usize])> = found.map(|(name, dtype, shape)| (name, (dtype, shape))).collect();
+    let found_count = found.len();
+    let mut missing = Vec::new();
+    let mut wrong = Vec::new();
+    let mut other_dtype = None;
+    for (name, shape) in expected {
+        match found.remove(name.as_str()) {
+            None => missing.push(name.as_str()),
+            Some((_, other)) if other != shape => wrong.push((name.as_str(), shape, other)),
+            Some((dtype, _)) if dtype != "BF16" => other_dtype = other_dtype.or(Some((name, dtype))),
+            Some(_) => {}
+        }
+    }
+    let mut extra: Vec<&str> = found.into_keys().collect();
+    extra.sort_unstable();
+    if !missing.is_empty() || !extra.is_empty() {
+        let mut parts = Vec::new();
+        for (what, names) in [("missing", &missing), ("not part of this architecture", &extra)] {
+            if !names.is_empty() {
+                parts.push(format!("{what}: {}", list_names(names)));
+            }
+        }
+        return Err(LoadError::new(file, format!("tensors do not match the config ({})", parts.join("; ")))
+            .numbers(format_args!("{} tensors", expected.len()), found_count));
+    }
+    if let Some((name, shape, other)) = wrong.first() {
+        let also: Vec<String> =
+            wrong[1..].iter().map(|(name, shape, other)| format!("{name} {shape:?} not {other:?}")).collect();
+        let problem = match also.as_slice() {
+            [] => "wrong shape".to_owned(),
+            also => format!("wrong shape, as are {}", list_names(&also.iter().map(String::as_str).collect::<Vec<_>>())),
+        };
+        return Err(LoadError::new(file, problem)
+            .object(*name)
+            .numbers(format_args!("{shape:?}"), format_args!("{other:?}")));
+    }
+    if let Some((name, dtype)) = other_dtype {
+        return Err(LoadError::new(
+            file,
+            "wrong dtype (weights are kept as they were trained, in bfloat16; save them so first)",
+        )
+        .object(name)
+        .numbers("BF16", dtype));
+    }
+    Ok(())
+}
+
+/// Up to eight names, and how many more there are.
+pub(super) fn list_names(names: &[&str]) -> String {
+    match names.len() {
+        0..=8 => names.join(", "),
+        n => format!("{} and {} more", names[..8].join(", "), n - 8),
+    }
+}
+
+/// Whether a tensor is an RMSNorm's weight vector.
+pub(super) fn is_norm(name: &str) -> bool {
+    name.ends_with("norm.weight")
+}
+
+/// Checks the norm vectors against Qwen3's convention: the stored weight is the factor itself, around 1. A family that stores
+/// zero-centred weights (and multiplies by 1 + w) has the same names and shapes, and computes noise here.
+///
+/// A vector contradicts where its mean is nearer to 0 than to 1 and its entries lie on both sides of 0 (factors of a trained model
+/// may be small, but they are positive); the whole checkpoint contradicts where half of its vectors have a mean below 0.25.
+///
+/// # Errors
+/// The tensor's name, the convention and its mean; or a weight that is not finite.
+pub(super) fn check_norms<'a>(file: &Path, norms: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<(), LoadError> {
+    let mut means = Vec::new();
+    for (name, bytes) in norms {
+        let (mut sum, mut negative, mut count) = (0f64, 0usize, 0usize);
+        for pair in bytes.chunks_exact(2) {
+            let value = f64::from(bf16::from_le_bytes([pair[0], pair[1]]));
+            if !value.is_finite() {
+                return Err(LoadError::new(file, format!("element {count} is {value}")).object(name));
+            }
+            sum += value;
+            negative += usize::from(value < 0.0);
+            count += 1;
+        }
+        let mean = sum / count.max(1) as f64;
+        if mean <= 0.0 || (mean < 0.5 && negative * 4 >= count) {
+            return Err(contradiction(file, name, mean, &format!("{negative} of {count} entries are negative")));
+        }
+        means.push((mean, name));
+    }
+    means.sort_by(|a, b| a.0.total_cmp(&b.0));
+    match means.get(means.len() / 2) {
+        Some(&(mean, name)) if mean < 0.25 => Err(contradiction(
+            file,
+            name,
+            mean,
+            &format!("half of all {} norm vectors lie there or lower", means.len()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn contradiction(file: &Path, name: &str, mean: f64, detail: &str) -> LoadError {
+    LoadError::new(file, format!("norm weights of qwen3 are the factor itself, these are centred on zero ({detail})"))
+        .object(name)
+        .numbers("a mean near 1", format_args!("a mean of {mean:.4}"))
+}

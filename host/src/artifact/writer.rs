@@ -1,0 +1,411 @@
+//! Writing a `.zynfer` file: streamed, checked, and under its final name only when it was read back whole. It decides nothing about
+//! the contents; `folder` and `directory` did.
+
+use std::{
+    fs::File,
+    io::{Seek, SeekFrom, Write},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use half::bf16;
+
+use super::{
+    Artifact,
+    directory::{Directory, TOKENIZER_OBJECT},
+    error::LoadError,
+    folder::Folder,
+    storage::{LoadMode, Storage, open_regular},
+    zynfer_file::{DIRECTORY_CAP_BYTES, HEADER_BYTES, MAGIC, PAYLOAD_ALIGNMENT},
+};
+
+/// Bytes moved at a time: large enough for any storage, small beside any model.
+const STEP: usize = 4 << 20;
+
+/// What [`compile`] wrote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompileReport {
+    /// The artifact.
+    pub out: PathBuf,
+    /// The model's name.
+    pub name: String,
+    /// Its length.
+    pub file_bytes: u64,
+    /// Bytes of all tensors.
+    pub weight_bytes: u64,
+    /// Tensors stored.
+    pub tensor_count: usize,
+    /// Elements of all tensors.
+    pub parameter_count: u64,
+    /// Source files, read and hashed.
+    pub source_count: usize,
+    /// Whether text can be tokenized; a checkpoint without tokenizer.json can be run by ids only.
+    pub has_tokenizer: bool,
+    /// Whether there is a chat template.
+    pub has_chat_template: bool,
+    /// What a user should know beside it, one line each.
+    pub notes: Vec<String>,
+    /// Time spent.
+    pub elapsed: Duration,
+}
+
+/// Compiles the Hugging Face folder `src` into the artifact `out`. Nothing is ever visible under `out` but a complete, verified
+/// file; what was there before stays until then. `progress` gets bytes done and bytes in all: hashing the sources, writing,
+/// and reading back.
+///
+/// # Errors
+/// Whatever opening the folder refuses; `out` among the sources; too little space; any failed read, write, sync or rename, with
+/// bytes written and bytes needed. No file is left behind.
+pub fn compile(src: &Path, out: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<CompileReport, LoadError> {
+    let started = Instant::now();
+    let meta = std::fs::metadata(src).map_err(|e| LoadError::io(src, "cannot be opened", e))?;
+    if !meta.is_dir() {
+        return Err(LoadError::new(src, "is not a folder: compile takes a Hugging Face folder"));
+    }
+    let mut folder = Folder::open(src, LoadMode::Mmap)?;
+    let target = Target::check(&folder, src, out)?;
+
+    let source_bytes: u64 = folder.directory.model.sources.iter().map(|source| source.bytes).sum();
+    let payload_bytes = folder.directory.payload_bytes;
+    let mut meter = Meter { done: 0, total: source_bytes + 2 * payload_bytes, progress };
+    let directory_bytes = placeholder_bytes(&mut folder.directory, out)?;
+    let payload_start = (HEADER_BYTES + directory_bytes).next_multiple_of(PAYLOAD_ALIGNMENT);
+    let file_bytes = payload_start + payload_bytes;
+    target.check_space(file_bytes)?;
+
+    hash_sources(&mut folder, &mut meter)?;
+    let (file, pending) = target.create()?;
+    let mut output = Output { file, path: out, position: 0, needed: file_bytes };
+    output.file.seek(SeekFrom::Start(payload_start)).map_err(|e| LoadError::io(out, "cannot be positioned", e))?;
+    output.position = payload_start;
+    write_payload(&mut folder, &mut output, payload_start, &mut meter)?;
+    for storage in &folder.storages {
+        storage.check_unchanged()?;
+    }
+    write_head(&folder.directory, &mut output, payload_start)?;
+    output.file.sync_all().map_err(|e| LoadError::io(out, output.failed("cannot be synced"), e))?;
+    let path = pending.readable_path(&output.file);
+    read_back(&path, out, &folder.directory, &mut meter)?;
+    pending.publish(&output.file, out)?;
+
+    Ok(CompileReport {
+        out: out.to_owned(),
+        name: folder.directory.model.name.clone(),
+        file_bytes,
+        weight_bytes: folder.directory.tensors.iter().map(|t| t.bytes).sum(),
+        tensor_count: folder.directory.tensors.len(),
+        parameter_count: folder.directory.tensors.iter().map(|t| t.bytes / t.dtype.bytes() as u64).sum(),
+        source_count: folder.directory.model.sources.len(),
+        has_tokenizer: folder.tokenizer_json.is_some(),
+        has_chat_template: folder.chat_template.is_some(),
+        notes: folder.notes,
+        elapsed: started.elapsed(),
+    })
+}
+
+/// Bytes done and in all.
+struct Meter<'a> {
+    done: u64,
+    total: u64,
+    progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl Meter<'_> {
+    fn add(&mut self, bytes: usize) {
+        self.done += bytes as u64;
+        (self.progress)(self.done, self.total);
+    }
+}
+
+/// The open output, and how much of it stands: what every failure reports.
+struct Output<'a> {
+    file: File,
+    path: &'a Path,
+    position: u64,
+    needed: u64,
+}
+
+impl Output<'_> {
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), LoadError> {
+        while !bytes.is_empty() {
+            match self.file.write(bytes) {
+                Ok(0) => return Err(LoadError::new(self.path, self.failed("takes no more bytes"))),
+                Ok(n) => {
+                    self.position += n as u64;
+                    bytes = &bytes[n..];
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(LoadError::io(self.path, self.failed("cannot be written"), e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, what: &str) -> String {
+        format!("{what} at byte {} of {}", self.position, self.needed)
+    }
+
+    fn pad_to(&mut self, position: u64) -> Result<(), LoadError> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        while self.position < position {
+            let bytes = (position - self.position).min(ZEROS.len() as u64) as usize;
+            self.write(&ZEROS[..bytes])?;
+        }
+        Ok(())
+    }
+}
+
+/// Fills every hash with zeros of its length, so that the directory has its final length before a byte of payload is hashed.
+fn placeholder_bytes(directory: &mut Directory, out: &Path) -> Result<u64, LoadError> {
+    let zeros = || Some("0".repeat(64));
+    directory.model.sources.iter_mut().for_each(|source| source.blake3 = zeros());
+    directory.objects.iter_mut().for_each(|object| object.blake3 = zeros());
+    directory.tensors.iter_mut().for_each(|tensor| tensor.blake3 = zeros());
+    let bytes = serialize(directory, out)?.len() as u64;
+    if bytes > DIRECTORY_CAP_BYTES {
+        return Err(LoadError::new(out, "directory over the format's limit")
+            .numbers(format_args!("at most {DIRECTORY_CAP_BYTES} bytes"), bytes));
+    }
+    Ok(bytes)
+}
+
+fn serialize(directory: &Directory, out: &Path) -> Result<Vec<u8>, LoadError> {
+    serde_json::to_vec(directory).map_err(|e| LoadError::new(out, format!("directory cannot be written as JSON: {e}")))
+}
+
+fn hash_sources(folder: &mut Folder, meter: &mut Meter) -> Result<(), LoadError> {
+    let mut buffer = vec![0; STEP];
+    for (source, path) in folder.directory.model.sources.iter_mut().zip(&folder.source_paths) {
+        // A shard is read through the handle its tensors come from, so the hash is of those very bytes.
+        let opened = match folder.storages.iter().find(|storage| storage.path() == path) {
+            Some(storage) => {
+                storage.file().try_clone().map_err(|e| LoadError::io(path, "cannot be opened again", e))?
+            }
+            None => open_regular(path)?.0,
+        };
+        let mut hasher = blake3::Hasher::new();
+        let mut at = 0u64;
+        while at < source.bytes {
+            let step = (source.bytes - at).min(STEP as u64) as usize;
+            read_at(path, &opened, at, &mut buffer[..step])?;
+            hasher.update(&buffer[..step]);
+            at += step as u64;
+            meter.add(step);
+        }
+        source.blake3 = Some(hasher.finalize().to_hex().to_string());
+    }
+    Ok(())
+}
+
+fn read_at(path: &Path, file: &File, at: u64, target: &mut [u8]) -> Result<(), LoadError> {
+    let end = at + target.len() as u64;
+    file.read_exact_at(target, at).map_err(|e| {
+        LoadError::io(path, format!("cannot be read from byte {at} to {end} (was the file shortened?)"), e)
+    })
+}
+
+/// Writes text objects and tensors at their planned places and records their hashes.
+fn write_payload(folder: &mut Folder, output: &mut Output, start: u64, meter: &mut Meter) -> Result<(), LoadError> {
+    for object in &mut folder.directory.objects {
+        let text = if object.name == TOKENIZER_OBJECT {
+            folder.tokenizer_json.as_deref()
+        } else {
+            folder.chat_template.as_deref().map(str::as_bytes)
+        };
+        let text = text.unwrap_or_default();
+        output.pad_to(start + object.offset)?;
+        output.write(text)?;
+        object.blake3 = Some(blake3::hash(text).to_hex().to_string());
+        meter.add(text.len());
+    }
+    let mut buffer = vec![0; STEP];
+    for (tensor, (shard, range)) in folder.directory.tensors.iter_mut().zip(&folder.ranges) {
+        let storage: &Storage = &folder.storages[*shard];
+        output.pad_to(start + tensor.offset)?;
+        let mut hasher = blake3::Hasher::new();
+        let mut at = range.start;
+        while at < range.end {
+            let step = (range.end - at).min(STEP);
+            let bytes = &mut buffer[..step];
+            read_at(storage.path(), storage.file(), at as u64, bytes)?;
+            check_finite(storage.path(), &tensor.name, (at - range.start) / 2, bytes)?;
+            hasher.update(bytes);
+            output.write(bytes)?;
+            at += step;
+            meter.add(step);
+        }
+        tensor.blake3 = Some(hasher.finalize().to_hex().to_string());
+    }
+    Ok(())
+}
+
+/// A weight that is infinite or not a number makes every logit so: training went wrong, or the file is damaged.
+fn check_finite(file: &Path, name: &str, first: usize, bytes: &[u8]) -> Result<(), LoadError> {
+    let value = |pair: &[u8]| bf16::from_le_bytes([pair[0], pair[1]]);
+    match bytes.chunks_exact(2).position(|pair| !value(pair).is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(LoadError::new(file, format!("element {} is no finite number", first + at))
+            .object(name)
+            .numbers("a finite weight", value(&bytes[2 * at..]))),
+    }
+}
+
+/// Header and directory, now that every hash is known.
+fn write_head(directory: &Directory, output: &mut Output, payload_start: u64) -> Result<(), LoadError> {
+    let text = serialize(directory, output.path)?;
+    output.file.seek(SeekFrom::Start(0)).map_err(|e| LoadError::io(output.path, "cannot be positioned", e))?;
+    output.position = 0;
+    output.write(&MAGIC)?;
+    output.write(&(text.len() as u64).to_le_bytes())?;
+    output.write(blake3::hash(&text).as_bytes())?;
+    output.write(&text)?;
+    output.pad_to(payload_start)
+}
+
+/// Opens what was written as any reader would, and hashes it whole.
+fn read_back(path: &Path, out: &Path, written: &Directory, meter: &mut Meter) -> Result<(), LoadError> {
+    let name_it = |mut error: LoadError| {
+        error.file = out.to_owned();
+        error.problem = format!("what was written cannot be read back: {}", error.problem);
+        error
+    };
+    let artifact = Artifact::open(path, LoadMode::Mmap).map_err(name_it)?;
+    if artifact.inner.directory != *written {
+        return Err(LoadError::new(out, "what was written reads back as another directory"));
+    }
+    let before = meter.done;
+    artifact.verify(&mut |done, _| (meter.progress)(before + done, meter.total)).map_err(name_it)?;
+    Ok(())
+}
+
+/// The final name, checked before any work is done.
+struct Target<'a> {
+    out: &'a Path,
+    folder: &'a Path,
+}
+
+impl<'a> Target<'a> {
+    fn check(sources: &Folder, src: &Path, out: &'a Path) -> Result<Self, LoadError> {
+        if out.file_name().is_none() {
+            return Err(LoadError::new(out, "names no file to write"));
+        }
+        let folder = match out.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        match std::fs::metadata(folder) {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => {
+                return Err(LoadError::new(folder, format!("is not a folder, so {} cannot lie in it", out.display())));
+            }
+            Err(e) => return Err(LoadError::io(folder, "the output's folder cannot be opened", e)),
+        }
+        // Renaming replaces whatever bears the name, so only a file may.
+        let Ok(meta) = std::fs::metadata(out) else { return Ok(Self { out, folder }) };
+        if meta.is_dir() {
+            return Err(LoadError::new(out, "is a folder, name a file to write"));
+        }
+        if !meta.is_file() {
+            return Err(LoadError::new(out, "is no regular file and is not replaced"));
+        }
+        for path in &sources.source_paths {
+            let same =
+                std::fs::metadata(path).is_ok_and(|other| (other.dev(), other.ino()) == (meta.dev(), meta.ino()));
+            if same {
+                return Err(LoadError::new(
+                    out,
+                    format!("is {} of the source folder {}", file_name(path), src.display()),
+                ));
+            }
+        }
+        Ok(Self { out, folder })
+    }
+
+    /// Compares free space, where the file system tells it, with what is needed.
+    fn check_space(&self, needed: u64) -> Result<(), LoadError> {
+        let Ok(stat) = rustix::fs::statvfs(self.folder) else { return Ok(()) };
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if free < needed {
+            return Err(LoadError::new(self.out, "not enough free space")
+                .numbers(format_args!("{needed} bytes"), format_args!("{free} bytes free")));
+        }
+        Ok(())
+    }
+
+    /// A file in the output's folder that is not under any lasting name.
+    fn create(&self) -> Result<(File, Pending), LoadError> {
+        let failed = |e| LoadError::io(self.out, "cannot be created", e);
+        // Linux can hold a file without any name: then even a killed process leaves nothing behind.
+        if Path::new("/proc/self/fd").is_dir() {
+            use rustix::fs::{CWD, Mode, OFlags};
+            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+            if let Ok(fd) = rustix::fs::openat(CWD, self.folder, flags, Mode::from_raw_mode(0o666)) {
+                return Ok((File::from(fd), Pending::Unnamed { folder: self.folder.to_owned() }));
+            }
+        }
+        use std::os::unix::fs::PermissionsExt;
+        let permissions = std::fs::Permissions::from_mode(0o666); // less the umask, as any file
+        let named = temporary().permissions(permissions).tempfile_in(self.folder).map_err(failed)?;
+        let (file, path) = named.into_parts();
+        Ok((file, Pending::Named(path)))
+    }
+}
+
+fn temporary() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".zynfer-").suffix(".partial");
+    builder
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// A written file that does not yet bear its name.
+enum Pending {
+    Unnamed {
+        folder: PathBuf,
+    },
+    /// Removed when dropped.
+    Named(tempfile::TempPath),
+}
+
+impl Pending {
+    /// A path under which the file can be opened anew.
+    fn readable_path(&self, file: &File) -> PathBuf {
+        match self {
+            Self::Unnamed { .. } => descriptor_path(file),
+            Self::Named(path) => path.to_path_buf(),
+        }
+    }
+
+    /// Gives the complete file its name, replacing what bore it, and makes the name last.
+    fn publish(self, file: &File, out: &Path) -> Result<(), LoadError> {
+        let failed = |e| LoadError::io(out, "the finished file cannot be renamed to this", e);
+        let path = match self {
+            Self::Named(path) => path,
+            Self::Unnamed { folder } => {
+                use rustix::fs::{AtFlags, CWD, linkat};
+                let linked = temporary().make_in(&folder, |name| {
+                    linkat(CWD, descriptor_path(file), CWD, name, AtFlags::SYMLINK_FOLLOW).map_err(std::io::Error::from)
+                });
+                linked.map_err(failed)?.into_temp_path()
+            }
+        };
+        path.persist(out).map_err(|e| failed(e.error))?;
+        // The rename itself must reach the disk. A file system that cannot sync folders says so here; the file is complete then.
+        if let Some(folder) = out.parent() {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(|e| LoadError::io(out, "written and complete, but its folder cannot be synced", e))?;
+        }
+        Ok(())
+    }
+}
+
+fn descriptor_path(file: &File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
