@@ -1,3 +1,5 @@
 //! Shared by all tests.
 
 pub mod fixtures;
+
+pub mod tolerances;
