@@ -397,7 +397,7 @@ kernel! {
     /// Workgroup  4 waves × 32 lanes; 16 queries of one kv head per wave; grid = [ceil(T·group / 64), kv_heads]
     /// Wave       wave32; tiles past the end leave as a whole wave, queries past the end repeat the last; all lanes live
     /// LDS        0 B
-    /// Registers  budget 192 VGPR (8 waves per SIMD), 0 spills: 64 of outputs, 32 of queries, 16 of scores, loads
+    /// Registers  budget 168 VGPR (9 waves per SIMD), 0 spills: 64 of outputs, 32 of queries, 16 of scores, loads
     /// Memory     16 B per lane; a key row is 256 consecutive bytes over 8 loads, a value row 64 B per block; K and V read once per
     ///            16 queries, from cache for neighbours
     /// Sync       none: nothing crosses waves
@@ -411,7 +411,7 @@ kernel! {
 }
 
 kernel! {
-    /// Attention, prefill, for head_dim 64: as `attention_prefill_bf16_d128`; budget 144 VGPR.
+    /// Attention, prefill, for head_dim 64: as `attention_prefill_bf16_d128`; budget 120 VGPR.
     ///
     /// # Safety
     /// 1. and 2. as `attention_prefill_bf16_d128` with 64 for 128.
@@ -427,7 +427,7 @@ kernel! {
     ///            grid = [ceil(T·group / 16), kv_heads]
     /// Wave       wave32; nobody leaves before the last barrier
     /// LDS        33 792 B: maxima and sums of 8 waves × 16 queries, then the output tiles of 4 waves
-    /// Registers  budget 192 VGPR, 0 spills
+    /// Registers  budget 168 VGPR, 0 spills
     /// Memory     as prefill; K and V read once per kv head; bytes = 4·positions·D per kv head and 16 queries
     /// Sync       one barrier for maxima and sums, then two per halving of the waves (6)
     /// Target     gfx1201; expects `v_wmma_f32_16x16x16_bf16`, `v_exp_f32`, `ds_store_b128`, `ds_load_b128`, `s_barrier_signal`
@@ -441,7 +441,7 @@ kernel! {
 }
 
 kernel! {
-    /// Attention, decode, for head_dim 64: as `attention_decode_bf16_d128`; 17 408 B of LDS, budget 144 VGPR.
+    /// Attention, decode, for head_dim 64: as `attention_decode_bf16_d128`; 17 408 B of LDS, budget 120 VGPR.
     ///
     /// # Safety
     /// 1. and 2. as `attention_decode_bf16_d128` with 64 for 128.

@@ -76,7 +76,7 @@ unsafe fn fragment(tile: u32, row: u32, s: u32) -> Fragment {
 /// Workgroup  4 waves × 32 lanes on a tile of 64 n × 64 t; grid = [ceil(N / 64), ceil(T / 64)]
 /// Wave       wave32; all lanes live throughout, rows past N or T are read as the last one and not stored
 /// LDS        18 432 B: two tiles of 64 rows × 144 B
-/// Registers  budget 144 VGPR (10 waves per SIMD), 0 spills: 32 of accumulators, 32 of prefetch, 16 of fragments, addresses
+/// Registers  budget 120 VGPR (12 waves per SIMD), 0 spills: 32 of accumulators, 32 of prefetch, 16 of fragments, addresses
 /// Memory     16 B per lane, 8 lanes on 128 consecutive bytes; W read ceil(T / 64) times, x ceil(N / 64) times, from L2 where it fits
 /// Sync       two barriers per 64 of K: before the tile is overwritten, after it is written
 /// Target     gfx1201; expects `v_wmma_f32_16x16x16_bf16`, `ds_load_b128`, `ds_store_b128`, `global_load_b128`

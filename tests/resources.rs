@@ -1,0 +1,209 @@
+//! What each kernel may use, as rows: registers, and the instructions that must be in its listing. Beside the rows, what holds for
+//! every kernel: no spill, no scratch, no fixed LDS, no flat access, no call, no panic, no division, waits before barriers, and
+//! arguments where the host puts them. Judged from the code object's metadata and `llvm-objdump-22`; it runs nothing.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use device_ops::{Geometry, KERNELS, argmax, attention, linear, rmsnorm};
+use zynfer_tests::code_object;
+
+struct Budget {
+    kernel: &'static str,
+    /// Most VGPRs. The steps are those of occupancy: 96 lets 16 waves onto a SIMD, 120 twelve, 144 ten, 168 nine.
+    vgprs: u64,
+    /// Instructions whose absence means that the kernel is not what its contract says.
+    needs: &'static [&'static str],
+}
+
+const fn row(kernel: &'static str, vgprs: u64, needs: &'static [&'static str]) -> Budget {
+    Budget { kernel, vgprs, needs }
+}
+
+const WMMA: &str = "v_wmma_f32_16x16x16_bf16";
+const FLASH: &[&str] = &[WMMA, "v_exp_f32", "v_permlanex16_b32", "global_load_b128", "global_store_b128", "v_rcp_f32"];
+
+const BUDGETS: &[Budget] = &[
+    row("embed_bf16", 24, &["global_load_b128", "global_store_b128"]),
+    row("rmsnorm_f32_wave", 32, &["global_load_b128", "v_rsq_f32", "v_permlanex16_b32"]),
+    row("rmsnorm_f32_workgroup", 32, &["global_load_b128", "v_rsq_f32", "s_barrier_signal", "s_barrier_wait"]),
+    row("linear_bf16_plain", 48, &["global_load_b128"]),
+    row("linear_bf16_gemv", 96, &["global_load_b128", "v_permlanex16_b32"]),
+    row("linear_bf16_wmma", 120, &[WMMA, "global_load_b128", "ds_load_b128", "ds_store_b128", "s_barrier_signal"]),
+    row("head_norm_f32_d64", 24, &["global_load_b64", "v_rsq_f32"]),
+    row("head_norm_f32_d128", 24, &["global_load_b64", "v_rsq_f32"]),
+    row("rope_f32_d64", 24, &["global_load_b32", "global_store_b32"]),
+    row("rope_f32_d128", 24, &["global_load_b32", "global_store_b32"]),
+    row("kv_append_bf16", 32, &["global_load_b128", "global_store_b64"]),
+    row("attention_plain_bf16_d64", 48, &["v_exp_f32", "v_permlanex16_b32"]),
+    row("attention_plain_bf16_d128", 48, &["v_exp_f32", "v_permlanex16_b32"]),
+    row("attention_prefill_bf16_d64", 120, FLASH),
+    row("attention_prefill_bf16_d128", 168, FLASH),
+    row("attention_decode_bf16_d64", 120, FLASH),
+    row("attention_decode_bf16_d128", 168, FLASH),
+    row("swiglu_f32_bf16", 32, &["global_load_b128", "v_exp_f32", "v_rcp_f32"]),
+    row("residual_add_f32", 24, &["global_load_b128", "global_store_b128"]),
+    row("argmax_f32", 24, &["s_barrier_signal", "v_permlanex16_b32"]),
+];
+
+/// Mnemonics that no kernel may hold, and what they would mean.
+const FORBIDDEN: &[(&str, &str)] = &[
+    ("scratch_", "registers spilled or an array in memory"),
+    ("flat_", "an address whose space the compiler lost"),
+    ("s_swappc", "a call"),
+    ("s_setpc", "a return or an indirect jump"),
+    ("s_sleep", "a panic: the handler sleeps before it ends the wave"),
+    ("s_trap", "an assertion"),
+    ("v_div_", "a division, or a function that holds one"),
+    ("global_atomic", "an atomic: results would depend on order"),
+    ("v_sin_", "an angle on the device"),
+];
+
+/// Listing of every kernel: mnemonic and operands of each instruction.
+fn listings() -> BTreeMap<String, Vec<String>> {
+    let output = Command::new("llvm-objdump-22")
+        .args(["-d", "--mcpu=gfx1201", "--no-show-raw-insn", "--no-leading-addr"])
+        .arg(code_object::path())
+        .output()
+        .unwrap_or_else(|e| panic!("llvm-objdump-22: {e}; install Debian's llvm-22 package (`./x test` does)"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut listings = BTreeMap::new();
+    let mut name = String::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        if let Some(symbol) = line.strip_suffix(">:").and_then(|line| line.split_once('<')) {
+            name = symbol.1.to_string();
+            listings.insert(name.clone(), Vec::new());
+        } else if let Some(listing) = listings.get_mut(&name) {
+            let text = line.split("//").next().unwrap_or_default().trim();
+            if !text.is_empty() {
+                listing.push(text.to_string());
+            }
+        }
+    }
+    listings
+}
+
+fn metadata() -> BTreeMap<String, code_object::Metadata> {
+    code_object::kernels().into_iter().map(|kernel| (kernel.text(".name").to_string(), kernel)).collect()
+}
+
+#[test]
+fn every_kernel_has_one_row_and_no_other_is_in_the_code_object() {
+    let mut rows: Vec<&str> = BUDGETS.iter().map(|budget| budget.kernel).collect();
+    let mut listed: Vec<&str> = KERNELS.iter().map(|kernel| kernel.name).collect();
+    rows.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(rows, listed, "rows of this file against device_ops::KERNELS");
+    assert_eq!(metadata().into_keys().collect::<Vec<_>>(), listed, "the code object against device_ops::KERNELS");
+}
+
+#[test]
+fn registers_and_memory_stay_in_budget() {
+    let metadata = metadata();
+    let mut wrong = Vec::new();
+    for budget in BUDGETS {
+        let kernel = &metadata[budget.kernel];
+        let vgprs = kernel.number(".vgpr_count");
+        if vgprs > budget.vgprs {
+            wrong.push(format!("{}: {vgprs} VGPRs, budget {}", budget.kernel, budget.vgprs));
+        }
+        for (key, want) in [
+            (".vgpr_spill_count", 0),
+            (".sgpr_spill_count", 0),
+            (".private_segment_fixed_size", 0),
+            (".group_segment_fixed_size", 0),
+            (".wavefront_size", 32),
+        ] {
+            if kernel.number(key) != want {
+                wrong.push(format!("{}: {key} is {}, not {want}", budget.kernel, kernel.number(key)));
+            }
+        }
+        if kernel.flag(".uses_dynamic_stack") {
+            wrong.push(format!("{}: uses a dynamic stack", budget.kernel));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn arguments_lie_where_the_host_puts_them() {
+    let metadata = metadata();
+    for kernel in KERNELS {
+        let entry = &metadata[kernel.name];
+        let found: Vec<(u64, u64, String)> = entry
+            .args()
+            .iter()
+            .map(|arg| (arg.number(".offset"), arg.number(".size"), arg.text(".value_kind").to_string()))
+            .collect();
+        let packed: Vec<(u64, u64, String)> = kernel
+            .fields
+            .iter()
+            .map(|field| {
+                let kind = if field.pointer { "global_buffer" } else { "by_value" };
+                (field.offset as u64, field.size as u64, kind.to_string())
+            })
+            .collect();
+        assert_eq!(found, packed, "{}: metadata against Args", kernel.name);
+        let end = kernel.fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0) as u64;
+        assert_eq!(entry.number(".kernarg_segment_size"), end, "{}: hidden arguments", kernel.name);
+    }
+}
+
+#[test]
+fn listings_hold_what_they_must_and_nothing_forbidden() {
+    let listings = listings();
+    let mut wrong = Vec::new();
+    for budget in BUDGETS {
+        let listing = &listings[budget.kernel];
+        assert!(listing.len() > 10, "{}: {} instructions", budget.kernel, listing.len());
+        for needed in budget.needs {
+            if !listing.iter().any(|text| text.starts_with(needed)) {
+                wrong.push(format!("{}: no {needed}", budget.kernel));
+            }
+        }
+        for (mnemonic, meaning) in FORBIDDEN {
+            if let Some(text) = listing.iter().find(|text| text.starts_with(mnemonic)) {
+                wrong.push(format!("{}: `{text}`: {meaning}", budget.kernel));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// `s_barrier_signal` with LDS accesses in flight is a race: each must stand behind a wait for all of them, with nothing that touches
+/// LDS between.
+#[test]
+fn barriers_wait_for_lds() {
+    let mut barriers = 0;
+    for (kernel, listing) in listings() {
+        for (at, text) in listing.iter().enumerate().filter(|(_, text)| text.starts_with("s_barrier_signal")) {
+            barriers += 1;
+            let before = listing[..at].iter().rev();
+            let wait = before.take_while(|text| !text.starts_with("ds_")).find(|text| {
+                (text.starts_with("s_wait_dscnt") || text.ends_with("_dscnt 0x0")) && text.ends_with(" 0x0")
+            });
+            assert!(wait.is_some(), "{kernel}: `{text}` at instruction {at} without `s_wait_dscnt 0x0` before it");
+            let until_wait: Vec<&String> =
+                listing[at + 1..].iter().take_while(|text| !text.starts_with("s_barrier_wait")).collect();
+            let crossing = until_wait.iter().find(|text| text.starts_with("ds_") || text.starts_with("s_cbranch"));
+            assert_eq!(crossing, None, "{kernel}: between signal and wait of the barrier at instruction {at}");
+        }
+    }
+    assert!(barriers >= 10, "{barriers} barriers found: the listing is not read right");
+}
+
+/// Launch-sized LDS is not in the metadata: what geometry gives must hold what the contracts say, and stay below the limit.
+#[test]
+fn launch_sized_lds_is_what_the_contracts_say() {
+    let rows: &[(&str, Geometry, u32)] = &[
+        ("rmsnorm_f32_workgroup", rmsnorm::geometry_workgroup(1), 32),
+        ("linear_bf16_wmma", linear::geometry_wmma(64, 64), 18_432),
+        ("attention_decode_bf16_d64", attention::geometry_decode(1, 2, 8, 64), 17_408),
+        ("attention_decode_bf16_d128", attention::geometry_decode(1, 2, 8, 128), 33_792),
+        ("argmax_f32", argmax::geometry(1), 256),
+    ];
+    for (kernel, geometry, lds_bytes) in rows {
+        assert_eq!(geometry.lds_bytes, *lds_bytes, "{kernel}");
+        assert_eq!(geometry.check(), Ok(()), "{kernel}");
+    }
+}
