@@ -32,10 +32,23 @@ pub enum Flow {
     Jump(u64),
     /// Goes on behind it, after others had their turn (`s_sleep`, spins).
     Yield,
-    /// Waits at the workgroup barrier; the dispatcher moves it behind the instruction when the barrier is complete.
-    Barrier,
+    /// A barrier operation, which the dispatcher performs because it concerns the whole workgroup.
+    Barrier(Barrier),
     /// The wave is done.
     End,
+}
+
+/// What a wave does with its workgroup's barrier (GFX12: signalling and waiting are two instructions).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Barrier {
+    /// Announces that the wave has arrived.
+    Signal,
+    /// The same, and SCC says whether the wave was the first.
+    SignalIsFirst,
+    /// Goes on once all live waves have signalled; stays at the instruction until then.
+    Wait,
+    /// Stores signal and member counts in this scalar register.
+    State(u8),
 }
 
 /// Result of one instruction.

@@ -1,1 +1,3 @@
 //! Semantics shared by rows: arithmetic, conversions, lane exchange. Pure functions and lane loops; no opcodes.
+
+pub mod scalar;

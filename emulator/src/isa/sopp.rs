@@ -1,16 +1,222 @@
-//! The SOPP format.
+//! SOPP: control flow, waits, hints and messages with a 16-bit immediate.
+//!
+//! Memory operations finish when they execute, so the waits have nothing to wait for; they are host fences, which cost nothing on x86
+//! and keep message passing between workgroups right on weaker hosts.
 
-use super::{DecodeError, Inst, Row};
+use super::{DecodeError, Format, Inst, Row, Ty, row};
+use crate::execute::scalar::unsupported;
+use crate::wave::{Barrier, Cx, Exec, Flow, Step};
+use std::sync::atomic::{Ordering, fence};
+
+/// How the immediate is printed.
+mod print {
+    /// Not at all.
+    pub const NONE: u32 = 0;
+    /// Decimal up to 64, hexadecimal beyond.
+    pub const SMALL: u32 = 1;
+    /// Hexadecimal.
+    pub const HEX: u32 = 2;
+    /// Decimal.
+    pub const DECIMAL: u32 = 3;
+    /// Decimal, nothing if 0.
+    pub const CODE: u32 = 4;
+    pub const MESSAGE: u32 = 5;
+    pub const DELAY: u32 = 6;
+    pub const ALU: u32 = 7;
+    /// −1 for 0xffff, else as SMALL.
+    pub const BARRIER: u32 = 8;
+}
+use print::*;
+
+const fn r(op: u16, name: &'static str, flags: u32, exec: Exec) -> Row {
+    Row { op, name, d: Ty::None, s: [Ty::Imm, Ty::None, Ty::None], flags, exec }
+}
+/// No architectural effect.
+fn nop(_: &mut Cx, _: &Inst) -> Step {
+    Ok(Flow::Next)
+}
+fn wait(_: &mut Cx, _: &Inst) -> Step {
+    fence(Ordering::SeqCst);
+    Ok(Flow::Next)
+}
+#[inline(always)]
+fn branch(cx: &mut Cx, inst: &Inst, taken: bool) -> Step {
+    if taken {
+        return Ok(Flow::Jump(target(inst, cx.wave.pc)));
+    }
+    Ok(Flow::Next)
+}
+#[inline(always)]
+fn target(inst: &Inst, pc: u64) -> u64 {
+    pc.wrapping_add(4).wrapping_add_signed(inst.imm as i64 * 4)
+}
+/// Whether it is a branch to a fixed place.
+pub fn is_branch(inst: &Inst) -> bool {
+    inst.format == Format::Sopp && matches!(inst.row.op, 32..=38)
+}
+fn named(_: &mut Cx, inst: &Inst) -> Step {
+    unsupported(format!("{} is not executed by the emulator", inst.row.name))
+}
+fn sendmsg(_: &mut Cx, inst: &Inst) -> Step {
+    match inst.imm & 0xff {
+        1 | 3 => Ok(Flow::Next), // interrupt, and freeing VGPRs before the end
+        id => unsupported(format!("message {id} belongs to graphics")),
+    }
+}
 
 /// Its instructions.
-pub static ROWS: &[Row] = &[];
+#[rustfmt::skip]
+pub static ROWS: &[Row] = &[
+    r(0, "s_nop", SMALL, nop),
+    r(1, "s_setkill", SMALL, named),
+    r(2, "s_sethalt", SMALL, named),
+    r(3, "s_sleep", SMALL, |_, _| Ok(Flow::Yield)),
+    r(5, "s_clause", HEX, nop),
+    r(7, "s_delay_alu", DELAY, nop),
+    r(8, "s_wait_alu", ALU, nop),
+    r(10, "s_wait_idle", NONE, wait),
+    r(11, "s_wait_event", HEX, nop),
+    r(16, "s_trap", SMALL, named),
+    r(17, "s_round_mode", HEX, |cx, i| { cx.wave.mode = cx.wave.mode & !0x0f | i.imm as u32 & 15; Ok(Flow::Next) }),
+    r(18, "s_denorm_mode", SMALL, |cx, i| { cx.wave.mode = cx.wave.mode & !0xf0 | (i.imm as u32 & 15) << 4; Ok(Flow::Next) }),
+    r(20, "s_barrier_wait", BARRIER, |_, i| match i.imm as i16 {
+        -1 => Ok(Flow::Barrier(Barrier::Wait)),
+        -2 => Ok(Flow::Next),
+        id => unsupported(format!("barrier {id} does not exist, only the workgroup's -1")),
+    }),
+    r(21, "s_barrier_leave", NONE, named),
+    r(31, "s_code_end", NONE, |_, _| unsupported("the padding behind the code was executed")),
+    r(32, "s_branch", DECIMAL, |cx, i| branch(cx, i, true)),
+    r(33, "s_cbranch_scc0", DECIMAL, |cx, i| branch(cx, i, !cx.wave.scc)),
+    r(34, "s_cbranch_scc1", DECIMAL, |cx, i| branch(cx, i, cx.wave.scc)),
+    r(35, "s_cbranch_vccz", DECIMAL, |cx, i| branch(cx, i, cx.wave.vcc() == 0)),
+    r(36, "s_cbranch_vccnz", DECIMAL, |cx, i| branch(cx, i, cx.wave.vcc() != 0)),
+    r(37, "s_cbranch_execz", DECIMAL, |cx, i| branch(cx, i, cx.wave.exec() == 0)),
+    r(38, "s_cbranch_execnz", DECIMAL, |cx, i| branch(cx, i, cx.wave.exec() != 0)),
+    r(48, "s_endpgm", CODE, |_, _| Ok(Flow::End)),
+    r(49, "s_endpgm_saved", NONE, named),
+    r(52, "s_wakeup", NONE, nop),
+    r(53, "s_setprio", SMALL, nop),
+    r(54, "s_sendmsg", MESSAGE, sendmsg),
+    r(55, "s_sendmsghalt", MESSAGE, named),
+    r(56, "s_incperflevel", SMALL, nop),
+    r(57, "s_decperflevel", SMALL, nop),
+    r(58, "s_ttracedata", NONE, nop),
+    r(59, "s_ttracedata_imm", HEX, nop),
+    r(60, "s_icache_inv", NONE, nop),
+    r(64, "s_wait_loadcnt", HEX, wait),
+    r(65, "s_wait_storecnt", HEX, wait),
+    r(66, "s_wait_samplecnt", HEX, nop),
+    r(67, "s_wait_bvhcnt", HEX, nop),
+    r(68, "s_wait_expcnt", HEX, nop),
+    r(70, "s_wait_dscnt", HEX, wait),
+    r(71, "s_wait_kmcnt", HEX, wait),
+    r(72, "s_wait_loadcnt_dscnt", HEX, wait),
+    r(73, "s_wait_storecnt_dscnt", HEX, wait),
+];
 
 /// Decodes one instruction of this format.
 pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
-    Err(DecodeError::Unknown { word: words[0] })
+    let word = words[0];
+    let row = row(ROWS, (word >> 16 & 127) as u16, word)?;
+    let mut inst = Inst::new(row, Format::Sopp, 1, words)?;
+    inst.imm = word as u16 as i16 as i32;
+    if row.flags == NONE && inst.imm != 0 {
+        let reason = format!("{} takes no immediate, its field holds {:#x}", row.name, word as u16);
+        return Err(DecodeError::Invalid { word, reason });
+    }
+    Ok(inst)
 }
 
 /// The instruction as LLVM prints it.
 pub fn text(inst: &Inst, _pc: u64) -> String {
-    inst.row.name.into()
+    let imm = inst.words[0] as u16;
+    let name = inst.row.name;
+    match inst.row.flags {
+        NONE => name.into(),
+        CODE if imm == 0 => name.into(),
+        SMALL if imm <= 64 => format!("{name} {imm}"),
+        BARRIER if imm >= 0xfff0 => format!("{name} {}", imm as i16),
+        BARRIER if imm <= 64 => format!("{name} {imm}"),
+        SMALL | HEX | BARRIER => format!("{name} {imm:#x}"),
+        DECIMAL | CODE => format!("{name} {imm}"),
+        MESSAGE => format!("{name} {}", message_text(imm)),
+        DELAY => format!("{name} {}", delay_text(imm)),
+        _ => format!("{name} {}", alu_text(imm)),
+    }
+}
+
+/// `sendmsg(…)` of `s_sendmsg` and `s_sendmsg_rtn_*`.
+pub fn message_text(value: u16) -> String {
+    let name = match value & 0xff {
+        1 => "MSG_INTERRUPT",
+        2 => "MSG_HS_TESSFACTOR",
+        3 => "MSG_DEALLOC_VGPRS",
+        9 => "MSG_GS_ALLOC_REQ",
+        0x80 => "MSG_RTN_GET_DOORBELL",
+        0x81 => "MSG_RTN_GET_DDID",
+        0x82 => "MSG_RTN_GET_TMA",
+        0x83 => "MSG_RTN_GET_REALTIME",
+        0x84 => "MSG_RTN_SAVE_WAVE",
+        0x85 => "MSG_RTN_GET_TBA",
+        0x86 => "MSG_RTN_GET_TBA_TO_PC",
+        0x87 => "MSG_RTN_GET_SE_AID_ID",
+        id if id == value => return format!("sendmsg({id}, 0, 0)"),
+        _ => return value.to_string(),
+    };
+    format!("sendmsg({name})")
+}
+
+fn delay_text(imm: u16) -> String {
+    const IDS: [&str; 12] = [
+        "NO_DEP",
+        "VALU_DEP_1",
+        "VALU_DEP_2",
+        "VALU_DEP_3",
+        "VALU_DEP_4",
+        "TRANS32_DEP_1",
+        "TRANS32_DEP_2",
+        "TRANS32_DEP_3",
+        "FMA_ACCUM_CYCLE_1",
+        "SALU_CYCLE_1",
+        "SALU_CYCLE_2",
+        "SALU_CYCLE_3",
+    ];
+    const SKIPS: [&str; 6] = ["SAME", "NEXT", "SKIP_1", "SKIP_2", "SKIP_3", "SKIP_4"];
+    let id = |v: u16| IDS.get(v as usize).copied().unwrap_or("/* invalid instid value */");
+    let (first, skip, second) = (imm & 15, imm >> 4 & 7, imm >> 7 & 15);
+    let mut parts = Vec::new();
+    if first != 0 {
+        parts.push(format!("instid0({})", id(first)));
+    }
+    if skip != 0 {
+        parts.push(format!("instskip({})", SKIPS.get(skip as usize).unwrap_or(&"/* invalid instskip value */")));
+    }
+    if second != 0 {
+        parts.push(format!("instid1({})", id(second)));
+    }
+    if parts.is_empty() { "0".into() } else { parts.join(" | ") }
+}
+
+fn alu_text(imm: u16) -> String {
+    /// Name, shift, width, in the order of printing.
+    const FIELDS: [(&str, u16, u16); 7] = [
+        ("hold_cnt", 7, 1),
+        ("sa_sdst", 0, 1),
+        ("va_vdst", 12, 4),
+        ("va_sdst", 9, 3),
+        ("va_ssrc", 8, 1),
+        ("va_vcc", 1, 1),
+        ("vm_vsrc", 2, 3),
+    ];
+    if imm & 0x60 != 0 {
+        return format!("{imm:#x}");
+    }
+    let all = imm == 0xff9f;
+    let value = |shift: u16, width: u16| (imm >> shift & ((1 << width) - 1), (1 << width) - 1);
+    let shown = FIELDS.iter().filter_map(|&(name, shift, width)| {
+        let (value, default) = value(shift, width);
+        (all || value != default).then(|| format!("depctr_{name}({value})"))
+    });
+    shown.collect::<Vec<_>>().join(" ")
 }
