@@ -380,15 +380,24 @@ fn read_segments(header: &FileHeader64<Le>, data: &[u8]) -> Result<Vec<Segment>,
         }
         let end = address.checked_add(memory_bytes).filter(|&end| end <= MAX_IMAGE_BYTES);
         if end.is_none() {
-            return Err(fail(format!("{memory_bytes} bytes at {address:#x} pass the limit of {MAX_IMAGE_BYTES} bytes")));
+            return Err(fail(format!(
+                "{memory_bytes} bytes at {address:#x} pass the limit of {MAX_IMAGE_BYTES} bytes"
+            )));
         }
         if let Some(last) = segments.last()
             && address < last.address + last.memory_bytes
         {
-            return Err(fail(format!("starts at {address:#x}, the one before ends at {:#x}", last.address + last.memory_bytes)));
+            return Err(fail(format!(
+                "starts at {address:#x}, the one before ends at {:#x}",
+                last.address + last.memory_bytes
+            )));
         }
         let bytes = p.data(Le, data).map_err(|()| {
-            fail(format!("{file_bytes} bytes at file offset {} are outside the file of {} bytes", p.p_offset(Le), data.len()))
+            fail(format!(
+                "{file_bytes} bytes at file offset {} are outside the file of {} bytes",
+                p.p_offset(Le),
+                data.len()
+            ))
         })?;
         let executable = p.p_flags(Le).contains(elf::PF_X);
         segments.push(Segment { address, bytes: bytes.to_vec(), memory_bytes, executable });
@@ -398,13 +407,18 @@ fn read_segments(header: &FileHeader64<Le>, data: &[u8]) -> Result<Vec<Segment>,
 
 fn code_range(segments: &[Segment]) -> Result<Range<u64>, CodeObjectError> {
     let mut executable = segments.iter().enumerate().filter(|(_, s)| s.executable);
-    let (index, code) =
-        executable.next().ok_or_else(|| CodeObjectError::Elf("no executable segment".into()))?;
+    let (index, code) = executable.next().ok_or_else(|| CodeObjectError::Elf("no executable segment".into()))?;
     if let Some((second, _)) = executable.next() {
-        return Err(CodeObjectError::Segment { index: second, reason: format!("executable, as is segment {index}; one is needed") });
+        return Err(CodeObjectError::Segment {
+            index: second,
+            reason: format!("executable, as is segment {index}; one is needed"),
+        });
     }
     if code.address % 4 != 0 {
-        return Err(CodeObjectError::Segment { index, reason: format!("code at {:#x} is not a multiple of 4", code.address) });
+        return Err(CodeObjectError::Segment {
+            index,
+            reason: format!("code at {:#x} is not a multiple of 4", code.address),
+        });
     }
     Ok(code.address..code.address + code.bytes.len() as u64)
 }
@@ -523,8 +537,8 @@ fn attach_descriptor(
     let name = kernel.name.clone();
     let fail = |reason: String| CodeObjectError::Kernel { kernel: name.clone(), reason };
     let find = |name: &str| symbols.iter().flatten().find(|s| s.name == name && s.defined);
-    let symbol =
-        find(&kernel.symbol).ok_or_else(|| fail(format!("its descriptor {} is not among the symbols", kernel.symbol)))?;
+    let symbol = find(&kernel.symbol)
+        .ok_or_else(|| fail(format!("its descriptor {} is not among the symbols", kernel.symbol)))?;
     let at = symbol.address;
     let bytes = segments
         .iter()
@@ -573,7 +587,10 @@ fn check_descriptor(kernel: &Kernel, descriptor: &Descriptor, preload: u16) -> R
         return Err(format!("{} bytes of fixed LDS, at most 65536 exist", descriptor.group_segment_fixed_size));
     }
     if descriptor.private_segment_fixed_size > 1 << 20 {
-        return Err(format!("{} bytes of fixed scratch, at most 1048576 are given", descriptor.private_segment_fixed_size));
+        return Err(format!(
+            "{} bytes of fixed scratch, at most 1048576 are given",
+            descriptor.private_segment_fixed_size
+        ));
     }
     if descriptor.vgprs() > 256 {
         return Err(format!("{} VGPRs, at most 256 exist", descriptor.vgprs()));

@@ -85,8 +85,8 @@ pub enum Fault {
         /// Lane.
         lane: u32,
     },
-    /// A barrier used against the rules (GFX12 split barriers).
-    #[error("{0}")]
+    /// A barrier used against the rules (GFX12 split barriers): divergence, or a half too many.
+    #[error("barrier: {0}")]
     Barrier(String),
     /// Nothing moved for too long.
     #[error("no progress: {0}")]

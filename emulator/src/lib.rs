@@ -15,4 +15,5 @@ pub mod wave;
 
 pub use code_object::CodeObject;
 pub use fault::{Fault, Trap};
+pub use launch::{Launch, LaunchError, LoadedModule, Options, Schedule, Stats, launch};
 pub use memory::Memory;

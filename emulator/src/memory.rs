@@ -8,6 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// First address handed out; far from zero, from the LDS and scratch apertures and from anything a host pointer looks like.
 const FIRST: u64 = 0x7000_0000_0000;
+/// Where kernel arguments live, below every allocation.
+const ARENA: u64 = 0x6f00_0000_0000;
+/// Bytes of kernel arguments of all launches in flight.
+const ARENA_BYTES: u64 = 4 << 20;
+/// Granule of the arena.
+const ARENA_PAGE: u64 = 4096;
 /// Addresses between two allocations that belong to neither, so that a short overrun is caught.
 const RED_ZONE: u64 = 1 << 20;
 /// Alignment of every allocation, as `hipMalloc` gives.
@@ -151,9 +157,31 @@ pub enum MemoryError {
     },
 }
 
+/// Room for the arguments of one launch; see [`Memory::arguments`].
+pub struct ArgumentBlock<'a> {
+    memory: &'a Memory,
+    at: usize,
+    count: usize,
+}
+
+impl ArgumentBlock<'_> {
+    /// Its first address, a multiple of 4096.
+    pub fn address(&self) -> u64 {
+        ARENA + self.at as u64 * ARENA_PAGE
+    }
+}
+
+impl Drop for ArgumentBlock<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.memory.arena.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        taken[self.at..self.at + self.count].fill(false);
+    }
+}
+
 /// All allocations of one device.
 pub struct Memory {
-    regions: Vec<Region>, // sorted by base
+    regions: Vec<Region>,    // sorted by base; the first is the arena of kernel arguments
+    arena: Mutex<Vec<bool>>, // which of its pages are taken
     next: u64,
     total: u64,
     used: u64,
@@ -162,7 +190,22 @@ pub struct Memory {
 impl Memory {
     /// An empty memory that refuses to hold more than `total` bytes.
     pub fn new(total: u64) -> Self {
-        Memory { regions: Vec::new(), next: FIRST, total, used: 0 }
+        let words = bytemuck::allocation::zeroed_slice_box((ARENA_BYTES / 4) as usize);
+        let arena = Region { base: ARENA, len: ARENA_BYTES, words, wide: Mutex::new(()) };
+        let pages = vec![false; (ARENA_BYTES / ARENA_PAGE) as usize];
+        Memory { regions: vec![arena], arena: Mutex::new(pages), next: FIRST, total, used: 0 }
+    }
+    /// Room for the arguments of one launch, freed when the block is dropped. It needs no `&mut`: launches run side by side.
+    pub fn arguments(&self, bytes: u64) -> Result<ArgumentBlock<'_>, MemoryError> {
+        let count = bytes.div_ceil(ARENA_PAGE).max(1) as usize;
+        let mut taken = self.arena.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let found = (0..(taken.len() + 1).saturating_sub(count)).find(|&at| !taken[at..at + count].contains(&true));
+        let Some(at) = found else {
+            let free = taken.iter().filter(|&&page| !page).count() as u64 * ARENA_PAGE;
+            return Err(MemoryError::OutOfMemory { bytes, free, total: ARENA_BYTES });
+        };
+        taken[at..at + count].fill(true);
+        Ok(ArgumentBlock { memory: self, at, count })
     }
     /// Bytes in all.
     pub fn total(&self) -> u64 {
@@ -190,6 +233,9 @@ impl Memory {
     pub fn free(&mut self, base: u64) -> Result<(), MemoryError> {
         let index =
             self.regions.binary_search_by_key(&base, |r| r.base).map_err(|_| MemoryError::NotAllocated(base))?;
+        if index == 0 {
+            return Err(MemoryError::NotAllocated(base));
+        }
         self.used -= self.regions.remove(index).len;
         Ok(())
     }
@@ -214,8 +260,11 @@ impl Memory {
     /// Where `address` lies relative to the allocation before it.
     pub fn nearest(&self, address: u64) -> String {
         match self.regions.partition_point(|r| r.base <= address).checked_sub(1).map(|i| &self.regions[i]) {
-            None if self.regions.is_empty() => "nothing is allocated".into(),
-            None => format!("{} bytes before the first", self.regions[0].base - address),
+            None => "nothing is allocated there".into(),
+            Some(r) if r.base == ARENA && address - r.base >= r.len => match self.regions.get(1) {
+                None => "nothing is allocated".into(),
+                Some(first) => format!("{} bytes before the first", first.base - address),
+            },
             Some(r) if address - r.base < r.len => {
                 format!("{} bytes before the end of the {} at {:#x}", r.len - (address - r.base), r.len, r.base)
             }

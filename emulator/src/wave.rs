@@ -54,8 +54,8 @@ pub enum Barrier {
 /// Result of one instruction.
 pub type Step = Result<Flow, Box<Fault>>;
 
-/// Registers of one wave. All 256 VGPRs exist so that no index can be out of range; the decoder refuses those a kernel did not
-/// declare.
+/// Registers of one wave. All 256 VGPRs exist so that no index can be out of range. Not checked: that a kernel stays within the VGPRs
+/// it declared.
 pub struct Wave {
     /// Address of the instruction being executed.
     pub pc: u64,
@@ -75,7 +75,7 @@ pub struct Wave {
     pub index: u32,
     /// Instructions executed.
     pub executed: u64,
-    /// Whether the wave has signalled the barrier and not yet waited for it.
+    /// Whether the wave has signalled the barrier and the barrier is not complete yet.
     pub signalled: bool,
 }
 

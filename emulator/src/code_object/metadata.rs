@@ -68,7 +68,9 @@ fn kernel(value: &Value) -> Result<Kernel, CodeObjectError> {
     let size = number(value, ".kernarg_segment_size", &name)?;
     let mut args = Vec::new();
     if let Some(list) = get(value, ".args") {
-        for (index, entry) in list.as_array().ok_or_else(|| fail(format!("{name}: .args is not a list")))?.iter().enumerate() {
+        for (index, entry) in
+            list.as_array().ok_or_else(|| fail(format!("{name}: .args is not a list")))?.iter().enumerate()
+        {
             args.push(argument(entry, &format!("{name} argument {index}"), size)?);
         }
     }

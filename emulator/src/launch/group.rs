@@ -1,0 +1,329 @@
+//! One resident workgroup: its waves, LDS and barrier. It runs waves for a slice and knows nothing of other workgroups.
+
+use super::code::{Class, Code, LoadedModule};
+use super::setup::Plan;
+use crate::fault::{Fault, Trap};
+use crate::isa;
+use crate::memory::Memory;
+use crate::wave::{Barrier, Cx, EXEC, Flow, Lanes, Lds, NULL, TTMP0, Wave};
+
+/// Whether a wave can run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Ready,
+    /// At a barrier wait; its pc is still there.
+    Waiting,
+    Ended,
+}
+
+/// How a slice of a wave ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slice {
+    /// The wave used its instructions up.
+    Used,
+    /// It went to sleep.
+    Slept,
+    /// It waits at a barrier or ended.
+    Stopped,
+}
+
+pub(super) struct Slot {
+    pub wave: Wave,
+    pub status: Status,
+    /// The barrier completed and the wave has not waited for it yet.
+    complete: bool,
+    /// Where it signalled.
+    site: u64,
+}
+
+pub(super) struct Group {
+    pub id: [u32; 3],
+    pub slots: Vec<Slot>,
+    pub live: u32,
+    lds: Lds,
+    barrier_sites: bool,
+}
+
+/// What running needs besides the group.
+pub(super) struct Context<'a> {
+    pub memory: &'a Memory,
+    pub module: &'a LoadedModule,
+    pub plan: &'a Plan<'a>,
+    pub arch: pulp::Arch,
+}
+
+fn new_wave() -> Wave {
+    let registers: Box<[Lanes]> = vec![[0; 32]; 256].into_boxed_slice();
+    let vgpr = registers.try_into().unwrap_or_else(|_| unreachable!("the slice has 256 registers"));
+    Wave {
+        pc: 0,
+        sgpr: [0; 128],
+        scc: false,
+        mode: 0,
+        vgpr,
+        scratch: Vec::new(),
+        scratch_bytes: 0,
+        index: 0,
+        executed: 0,
+        signalled: false,
+    }
+}
+
+impl Group {
+    pub fn new() -> Group {
+        Group { id: [0; 3], slots: Vec::new(), live: 0, lds: Lds { words: Vec::new(), bytes: 0 }, barrier_sites: true }
+    }
+
+    /// Makes it workgroup `number` of the launch, x fastest. Reuses what it has allocated.
+    pub fn start(&mut self, plan: &Plan, number: u64) {
+        let [gx, gy, _] = plan.info.grid.map(u64::from);
+        self.id = [(number % gx) as u32, (number / gx % gy) as u32, (number / gx / gy) as u32];
+        self.barrier_sites = plan.options.barrier_sites;
+        self.live = plan.waves;
+        self.lds.bytes = plan.lds_bytes;
+        self.lds.words.clear();
+        self.lds.words.resize(plan.lds_bytes.div_ceil(4) as usize, plan.options.fill);
+        let count = plan.waves as usize;
+        self.slots.truncate(count);
+        while self.slots.len() < count {
+            self.slots.push(Slot { wave: new_wave(), status: Status::Ready, complete: false, site: 0 });
+        }
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            slot.status = Status::Ready;
+            slot.complete = false;
+            start_wave(&mut slot.wave, plan, self.id, index as u32);
+        }
+    }
+
+    /// Runs wave `index` for at most `slice` instructions.
+    pub fn run(
+        &mut self,
+        cx: &Context,
+        index: usize,
+        slice: u64,
+        counts: &mut [u64; Class::COUNT],
+    ) -> Result<Slice, Box<Trap>> {
+        let code = &cx.module.code;
+        let limit = cx.plan.options.wave_limit;
+        let end = self.slots[index].wave.executed.saturating_add(slice).min(limit);
+        let stop = loop {
+            match run_slice(&mut self.slots[index].wave, &mut self.lds, cx, code, self.id, end, counts) {
+                Ok(Stop::Used) if self.slots[index].wave.executed >= limit => {
+                    break Err(Box::new(Fault::Hang(format!("one wave executed {limit} instructions"))));
+                }
+                Ok(Stop::Used) => break Ok(Slice::Used),
+                Ok(Stop::Slept) => break Ok(Slice::Slept),
+                Ok(Stop::Barrier(op, bytes)) => match self.barrier(index, op, bytes) {
+                    Ok(true) => {}
+                    Ok(false) => break Ok(Slice::Stopped),
+                    Err(fault) => break Err(fault),
+                },
+                Ok(Stop::Ended) => break self.end(index).map(|()| Slice::Stopped),
+                Err(fault) => break Err(fault),
+            }
+        };
+        stop.map_err(|fault| Box::new(trap(cx, self.id, &self.slots[index].wave, *fault)))
+    }
+
+    /// Performs a barrier operation at the wave's pc; whether the wave goes on.
+    fn barrier(&mut self, index: usize, op: Barrier, bytes: u64) -> Result<bool, Box<Fault>> {
+        let alone = self.slots.len() == 1; // a one-wave workgroup has no barrier, its operations are no-ops
+        let fail = |reason: String| Err(Box::new(Fault::Barrier(reason)));
+        match op {
+            Barrier::Signal | Barrier::SignalIsFirst if !alone => {
+                if self.slots[index].wave.signalled || self.slots[index].complete {
+                    return fail("the wave signals a second time without having waited".into());
+                }
+                if op == Barrier::SignalIsFirst {
+                    let first = !self.slots.iter().any(|s| s.wave.signalled);
+                    self.slots[index].wave.scc = first;
+                }
+                self.slots[index].wave.signalled = true;
+                self.slots[index].site = self.slots[index].wave.pc;
+                self.slots[index].wave.pc += bytes;
+                self.complete_barrier()?;
+                return Ok(true);
+            }
+            Barrier::Wait if !alone => {
+                let slot = &mut self.slots[index];
+                if slot.complete {
+                    slot.complete = false;
+                } else if slot.wave.signalled {
+                    slot.status = Status::Waiting;
+                    return Ok(false);
+                } else {
+                    return fail("the wave waits without having signalled".into());
+                }
+            }
+            Barrier::State(register) => {
+                let signals = self.slots.iter().filter(|s| s.wave.signalled).count() as u32;
+                let state = if alone { 0 } else { signals << 16 | self.live << 4 | 1 };
+                if register != NULL {
+                    self.slots[index].wave.set_sgpr(register, state);
+                }
+            }
+            _ => {}
+        }
+        self.slots[index].wave.pc += bytes;
+        Ok(true)
+    }
+
+    /// Lets everyone through if every live wave has signalled.
+    fn complete_barrier(&mut self) -> Result<(), Box<Fault>> {
+        let mut live = self.slots.iter().filter(|s| s.status != Status::Ended);
+        if !live.clone().all(|s| s.wave.signalled) {
+            return Ok(());
+        }
+        if let Some(first) = live.next()
+            && self.barrier_sites
+            && let Some(other) = live.find(|s| s.site != first.site)
+        {
+            let (a, b) = (first.wave.index, other.wave.index);
+            return Err(Box::new(Fault::Barrier(format!(
+                "divergence: wave {a} signalled at {:#x}, wave {b} at {:#x}",
+                first.site, other.site
+            ))));
+        }
+        for slot in self.slots.iter_mut().filter(|s| s.status != Status::Ended) {
+            slot.wave.signalled = false;
+            slot.complete = slot.status != Status::Waiting;
+            if slot.status == Status::Waiting {
+                slot.status = Status::Ready;
+                slot.wave.pc += 4; // behind s_barrier_wait
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, index: usize) -> Result<(), Box<Fault>> {
+        let slot = &mut self.slots[index];
+        if slot.wave.signalled || slot.complete {
+            return Err(Box::new(Fault::Barrier("the wave ends after it signalled, without waiting".into())));
+        }
+        slot.status = Status::Ended;
+        self.live -= 1;
+        if self.live > 0 && self.slots.iter().any(|s| s.wave.signalled) {
+            self.complete_barrier()?;
+        }
+        Ok(())
+    }
+
+    /// Where its live waves are, for a hang.
+    pub fn dump(&self, cx: &Context, lines: &mut Vec<String>, most: usize) {
+        let [x, y, z] = self.id;
+        for slot in self.slots.iter().filter(|s| s.status != Status::Ended) {
+            if lines.len() == most {
+                return;
+            }
+            let at = trap(cx, self.id, &slot.wave, Fault::Unknown);
+            let state = if slot.status == Status::Waiting { "waits" } else { "runs" };
+            lines.push(format!(
+                "workgroup {x},{y},{z} wave {} {state} at +{:#x} ({}), exec {:#010x}, {} instructions",
+                slot.wave.index,
+                at.offset,
+                at.text,
+                slot.wave.exec(),
+                slot.wave.executed
+            ));
+        }
+    }
+}
+
+fn start_wave(wave: &mut Wave, plan: &Plan, id: [u32; 3], index: u32) {
+    let fill = plan.options.fill;
+    let descriptor = &plan.kernel.descriptor;
+    wave.pc = plan.entry;
+    wave.sgpr = [fill; 128];
+    wave.sgpr[NULL as usize] = 0;
+    wave.sgpr[..plan.user.len()].copy_from_slice(&plan.user);
+    let has_yz = descriptor.rsrc2 >> 8 & 3 != 0;
+    wave.sgpr[TTMP0 as usize + 7] = id[1] | id[2] << 16;
+    wave.sgpr[TTMP0 as usize + 8] = index << 25 | (has_yz as u32) << 30;
+    wave.sgpr[TTMP0 as usize + 9] = id[0];
+    let first = index * 32;
+    let lanes = (plan.items - first).min(32);
+    wave.sgpr[EXEC as usize] = if lanes == 32 { u32::MAX } else { (1 << lanes) - 1 };
+    wave.sgpr[EXEC as usize + 1] = 0;
+    wave.scc = fill & 1 != 0;
+    wave.mode = descriptor.mode();
+    wave.vgpr.fill([fill; 32]);
+    let [bx, by, _] = plan.info.block;
+    let dims = descriptor.workitem_dims();
+    for lane in 0..lanes {
+        let flat = first + lane;
+        let (x, y, z) = (flat % bx, flat / bx % by, flat / bx / by);
+        let y = if dims >= 1 { y } else { 0 };
+        let z = if dims >= 2 { z } else { 0 };
+        wave.vgpr[0][lane as usize] = x | y << 10 | z << 20;
+    }
+    wave.scratch_bytes = plan.scratch_bytes;
+    wave.scratch.clear();
+    wave.scratch.resize(plan.scratch_bytes as usize / 4 * 32, fill);
+    wave.index = index;
+    wave.executed = 0;
+    wave.signalled = false;
+}
+
+enum Stop {
+    Used,
+    Slept,
+    Barrier(Barrier, u64),
+    Ended,
+}
+
+/// The loop that executes instructions: no lookup but at jumps, no allocation, one indirect call each.
+fn run_slice(
+    wave: &mut Wave,
+    lds: &mut Lds,
+    context: &Context,
+    code: &Code,
+    workgroup: [u32; 3],
+    end: u64,
+    counts: &mut [u64; Class::COUNT],
+) -> Result<Stop, Box<Fault>> {
+    let mut position = code.position(wave.pc)?;
+    let mut cx = Cx { wave, lds, memory: context.memory, launch: &context.plan.info, workgroup, arch: context.arch };
+    let ops = &code.ops[..];
+    while cx.wave.executed < end {
+        let op = &ops[position as usize];
+        cx.wave.executed += 1;
+        if let Some(count) = counts.get_mut(op.class as usize) {
+            *count += 1;
+        }
+        match (op.exec)(&mut cx, &op.inst)? {
+            Flow::Next => {
+                cx.wave.pc += op.bytes as u64;
+                position = op.next;
+            }
+            Flow::Jump(target) => {
+                let from = cx.wave.pc;
+                cx.wave.pc = target;
+                position = code.position(target).inspect_err(|_| cx.wave.pc = from)?;
+            }
+            Flow::Yield => {
+                cx.wave.pc += op.bytes as u64;
+                return Ok(Stop::Slept);
+            }
+            Flow::Barrier(barrier) => return Ok(Stop::Barrier(barrier, op.bytes as u64)),
+            Flow::End => return Ok(Stop::Ended),
+        }
+    }
+    Ok(Stop::Used)
+}
+
+/// A fault with its place.
+pub(super) fn trap(cx: &Context, workgroup: [u32; 3], wave: &Wave, fault: Fault) -> Trap {
+    let position = cx.module.code.position(wave.pc).ok();
+    let inst = position.map(|p| &cx.module.code.ops[p as usize].inst);
+    let known = inst.filter(|i| i.row.name != "?");
+    Trap {
+        kernel: cx.plan.kernel.name.clone(),
+        offset: wave.pc.wrapping_sub(cx.plan.entry) as i64,
+        pc: wave.pc,
+        word: inst.map_or(0, |i| i.words[0]),
+        text: known.map_or_else(|| "?".into(), |i| isa::text(i, wave.pc)),
+        workgroup,
+        wave: wave.index,
+        fault,
+    }
+}

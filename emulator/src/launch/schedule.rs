@@ -1,0 +1,274 @@
+//! Which wave runs when. The default takes workgroups in ascending order, as many threads as cores, each thread one workgroup at a
+//! time; a thread whose workgroups only spin takes a further one beside them, so that workgroups may wait for one another. The other
+//! schedules run everything on one thread in a fixed order, for tests.
+
+use super::Stats;
+use super::code::LoadedModule;
+use super::group::{Context, Group, Slice, Status, trap};
+use super::setup::Plan;
+use crate::fault::{Fault, Trap};
+use crate::memory::Memory;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Order of workgroups and waves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schedule {
+    /// Workgroups on several threads, `None` for all cores.
+    Parallel {
+        /// Number of threads.
+        threads: Option<usize>,
+    },
+    /// One thread, waves in ascending order.
+    Forward,
+    /// One thread, waves in descending order.
+    Backward,
+    /// One thread, all workgroups (as far as the chip holds them) interleaved by a few instructions at a time.
+    Random {
+        /// Of the generator.
+        seed: u64,
+    },
+}
+
+/// Instructions a wave runs before another of its workgroup gets a turn.
+const SLICE: u64 = 1 << 14;
+/// Slices without a barrier or an end after which a workgroup is taken for spinning.
+const SPIN_SLICES: u64 = 256;
+/// Waves that the chip holds; no more are resident here.
+const MAX_WAVES: usize = 2048;
+/// A hang needs this much time without progress besides the rounds.
+const HANG_TIME: Duration = Duration::from_secs(2);
+/// Lines of a wave dump.
+const DUMP_LINES: usize = 16;
+
+struct Shared<'a> {
+    cx: Context<'a>,
+    next: AtomicU64,
+    /// Counts barriers, ends and used-up slices of all threads.
+    progress: AtomicU64,
+    stop: AtomicBool,
+    trap: Mutex<Option<Box<Trap>>>,
+    stats: Mutex<Stats>,
+    most_groups: usize,
+}
+
+/// Runs all workgroups of a plan.
+pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result<Stats, Box<Trap>> {
+    let threads = match plan.options.schedule {
+        Schedule::Parallel { threads } => threads.unwrap_or_else(rayon::current_num_threads).max(1),
+        _ => 1,
+    };
+    let threads = threads.min(usize::try_from(plan.groups).unwrap_or(usize::MAX));
+    let shared = Shared {
+        cx: Context { memory, module, plan, arch: pulp::Arch::new() },
+        next: AtomicU64::new(0),
+        progress: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        trap: Mutex::new(None),
+        stats: Mutex::new(Stats::default()),
+        most_groups: (MAX_WAVES / threads / plan.waves as usize).max(1),
+    };
+    if threads == 1 {
+        work(&shared);
+    } else {
+        rayon::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|_| work(&shared));
+            }
+        });
+    }
+    match shared.trap.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(trap) => Err(trap),
+        None => Ok(shared.stats.into_inner().unwrap_or_else(PoisonError::into_inner)),
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut worker =
+        Worker { shared, resident: Vec::new(), spare: Vec::new(), stats: Stats::default(), idle: Idle::new() };
+    let result = match shared.cx.plan.options.schedule {
+        Schedule::Random { seed } => worker.random(seed),
+        _ => worker.in_order(),
+    };
+    if let Err(trap) = result {
+        shared.stop.store(true, Relaxed);
+        shared.trap.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(trap);
+    }
+    shared.stats.lock().unwrap_or_else(PoisonError::into_inner).add(&worker.stats);
+}
+
+struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    resident: Vec<Resident>,
+    spare: Vec<Group>,
+    stats: Stats,
+    idle: Idle,
+}
+
+struct Resident {
+    group: Group,
+    /// Slices used up since a barrier or an end.
+    slices: u64,
+}
+
+/// Rounds without any progress in the whole launch.
+struct Idle {
+    rounds: u64,
+    progress: u64,
+    since: Instant,
+}
+
+impl Idle {
+    fn new() -> Idle {
+        Idle { rounds: 0, progress: 0, since: Instant::now() }
+    }
+    /// Notes a round; whether it has been too many.
+    fn round(&mut self, progress: u64, limit: u64) -> bool {
+        if progress != self.progress {
+            *self = Idle { rounds: 0, progress, since: Instant::now() };
+        }
+        self.rounds += 1;
+        self.rounds >= limit && self.since.elapsed() >= HANG_TIME
+    }
+}
+
+impl Worker<'_> {
+    /// Makes the next workgroup resident, if there is one.
+    fn take(&mut self) -> bool {
+        let plan = self.shared.cx.plan;
+        if self.shared.next.load(Relaxed) >= plan.groups {
+            return false;
+        }
+        let number = self.shared.next.fetch_add(1, Relaxed);
+        if number >= plan.groups {
+            return false;
+        }
+        let mut group = self.spare.pop().unwrap_or_else(Group::new);
+        group.start(plan, number);
+        self.stats.workgroups += 1;
+        self.stats.waves += plan.waves as u64;
+        self.resident.push(Resident { group, slices: 0 });
+        true
+    }
+
+    fn in_order(&mut self) -> Result<(), Box<Trap>> {
+        let backward = self.shared.cx.plan.options.schedule == Schedule::Backward;
+        loop {
+            if self.resident.is_empty() && !self.take() {
+                return Ok(());
+            }
+            let mut spinning = true;
+            let mut index = 0;
+            while index < self.resident.len() {
+                if self.shared.stop.load(Relaxed) {
+                    return Ok(());
+                }
+                spinning &= self.round(index, backward)?;
+                if self.resident[index].group.live == 0 {
+                    self.spare.push(self.resident.remove(index).group);
+                } else {
+                    index += 1;
+                }
+            }
+            if spinning && !self.resident.is_empty() {
+                self.spin()?;
+            }
+        }
+    }
+
+    /// One turn of every wave of a workgroup; whether the workgroup seems to wait for others.
+    fn round(&mut self, index: usize, backward: bool) -> Result<bool, Box<Trap>> {
+        let resident = &mut self.resident[index];
+        let count = resident.group.slots.len();
+        let live = resident.group.live;
+        let (mut used, mut slept) = (0, 0);
+        for turn in 0..count {
+            let wave = if backward { count - 1 - turn } else { turn };
+            if resident.group.slots[wave].status != Status::Ready {
+                continue;
+            }
+            match resident.group.run(&self.shared.cx, wave, SLICE, &mut self.stats.instructions)? {
+                Slice::Used => used += 1,
+                Slice::Slept => slept += 1,
+                Slice::Stopped => {}
+            }
+        }
+        // A wave that stopped at a barrier is progress unless all that is left are sleepers, round after round.
+        let moved =
+            resident.group.live != live || resident.group.slots.iter().any(|s| s.status == Status::Ready) && slept == 0;
+        if used > 0 || moved {
+            self.shared.progress.fetch_add(1, Relaxed);
+        }
+        resident.slices = if used > 0 && resident.group.live == live { resident.slices + used } else { 0 };
+        Ok(used == 0 && slept > 0 && resident.group.live == live || resident.slices >= SPIN_SLICES)
+    }
+
+    /// All resident workgroups only spin: start another beside them, or let other threads run; too long is a hang.
+    fn spin(&mut self) -> Result<(), Box<Trap>> {
+        if self.resident.len() < self.shared.most_groups && self.take() {
+            self.shared.progress.fetch_add(1, Relaxed);
+            return Ok(());
+        }
+        for resident in &mut self.resident {
+            resident.slices = 0;
+        }
+        let progress = self.shared.progress.load(Relaxed);
+        if self.idle.round(progress, self.shared.cx.plan.options.idle_limit) {
+            return Err(self.hang());
+        }
+        std::thread::yield_now();
+        Ok(())
+    }
+
+    fn hang(&self) -> Box<Trap> {
+        let mut lines = Vec::new();
+        for resident in &self.resident {
+            resident.group.dump(&self.shared.cx, &mut lines, DUMP_LINES);
+        }
+        let running = self.resident.iter().flat_map(|r| r.group.slots.iter().map(move |s| (r, s)));
+        let mut live = running.filter(|(_, s)| s.status != Status::Ended);
+        let fault = Fault::Hang(format!("all waves only wait or sleep\n  {}", lines.join("\n  ")));
+        match live.next() {
+            Some((resident, slot)) => Box::new(trap(&self.shared.cx, resident.group.id, &slot.wave, fault)),
+            None => unreachable!("a hang has live waves"),
+        }
+    }
+
+    fn random(&mut self, seed: u64) -> Result<(), Box<Trap>> {
+        let mut state = seed.wrapping_mul(2).wrapping_add(1);
+        let mut below = move |n: usize| {
+            // splitmix64: every seed gives another order, the same on every machine.
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ z >> 31) % n.max(1) as u64) as usize
+        };
+        loop {
+            while self.resident.len() < self.shared.most_groups && self.take() {}
+            if self.resident.is_empty() {
+                return Ok(());
+            }
+            let index = below(self.resident.len());
+            let group = &mut self.resident[index].group;
+            let wave = below(group.slots.len());
+            if group.slots[wave].status != Status::Ready {
+                continue;
+            }
+            let live = group.live;
+            let slice = 1 + below(8) as u64;
+            let stopped = group.run(&self.shared.cx, wave, slice, &mut self.stats.instructions)?;
+            if stopped == Slice::Stopped || group.live != live {
+                self.shared.progress.fetch_add(1, Relaxed);
+            }
+            if group.live == 0 {
+                self.spare.push(self.resident.remove(index).group);
+            } else if stopped == Slice::Slept {
+                let progress = self.shared.progress.load(Relaxed);
+                if self.idle.round(progress, self.shared.cx.plan.options.idle_limit) {
+                    return Err(self.hang());
+                }
+            }
+        }
+    }
+}
