@@ -53,7 +53,7 @@ pub fn read(folder: &Path, vocab_size: usize) -> (Vec<Case>, Value) {
         logits: logits.to_vec(),
     };
     let cases: Vec<Case> = list.iter().zip(logits.chunks_exact(vocab_size)).map(case).collect();
-    assert!(!cases.is_empty());
+    assert!(!cases.is_empty(), "no cases in {}", folder.display());
     (cases, golden)
 }
 
@@ -87,7 +87,9 @@ pub fn check_logits(engine: &mut Engine, case: &Case, bar: Bar) {
 
 /// Greedy tokens against the reference. Under [`Bar::Bf16`] they may leave its path at a step where `lead`, the reference's lead of
 /// its first over its second choice after these ids, is too small.
-pub fn check_greedy(engine: &mut Engine, case: &Case, bar: Bar, mut lead: impl FnMut(&[u32]) -> f32) {
+///
+/// Returns the generated ids.
+pub fn check_greedy(engine: &mut Engine, case: &Case, bar: Bar, mut lead: impl FnMut(&[u32]) -> f32) -> Vec<u32> {
     let request = Request {
         prompt: case.ids.clone(),
         max_tokens: Some(case.greedy.len() as i64),
@@ -96,7 +98,7 @@ pub fn check_greedy(engine: &mut Engine, case: &Case, bar: Bar, mut lead: impl F
     };
     let outcome = engine.generate(&request, &mut NoText, &mut |_| Flow::Continue).unwrap();
     assert_eq!(outcome.tokens.len(), case.greedy.len());
-    let Some(step) = outcome.tokens.iter().zip(&case.greedy).position(|(a, b)| a != b) else { return };
+    let Some(step) = outcome.tokens.iter().zip(&case.greedy).position(|(a, b)| a != b) else { return outcome.tokens };
     let context = [&case.ids[..], &case.greedy[..step]].concat();
     assert!(
         bar == Bar::Bf16 && lead(&context) <= GPU_TOP1_GAP,
@@ -105,6 +107,32 @@ pub fn check_greedy(engine: &mut Engine, case: &Case, bar: Bar, mut lead: impl F
         &outcome.tokens[step..],
         &case.greedy[step..]
     );
+    outcome.tokens
+}
+
+/// Mean negative log-likelihood of the first `windows` validation windows, each and together, against the recorded ones.
+pub fn check_validation(engine: &mut Engine, ids: &[u32], golden: &Value, windows: usize, bar: Bar) {
+    let expected = &golden["val"];
+    let window = expected["window"].as_u64().unwrap() as usize;
+    let recorded: Vec<f64> =
+        expected["per_window_mean_nll"].as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect();
+    let result = engine.perplexity(ids, window, Some(windows), &mut |_| Flow::Continue).unwrap();
+    assert_eq!(result.tokens_scored, windows * (window - 1));
+    assert_eq!(result.window_mean_nll.len(), windows);
+    // A relative error of the perplexity is an absolute one of the mean.
+    let allowed = |reference: f64| match bar {
+        Bar::Float32 => PERPLEXITY_REL,
+        Bar::Bf16 => GPU_NLL_REL * reference,
+    };
+    for (index, (value, reference)) in result.window_mean_nll.iter().zip(&recorded).enumerate() {
+        assert!((value - reference).abs() <= allowed(*reference), "window {index}: {value}, {reference} expected");
+    }
+    if windows == recorded.len() {
+        assert_eq!(expected["tokens_scored"], result.tokens_scored);
+        let (nll, ppl) = (expected["mean_nll"].as_f64().unwrap(), expected["ppl"].as_f64().unwrap());
+        assert!((result.mean_nll - nll).abs() <= allowed(nll), "mean {}, {nll} expected", result.mean_nll);
+        assert!((ppl.ln() - nll).abs() < 1e-9 && (result.perplexity.ln() - result.mean_nll).abs() < 1e-9);
+    }
 }
 
 /// RMS of the last token's hidden state after each layer against the recorded ones. transformers records the last layer's state after

@@ -74,11 +74,12 @@ impl KvCache {
     pub fn new(shape: Shape, layers: usize, max_tokens: usize) -> Option<Self> {
         let elements = shape.cache_bytes(layers)? / (2 * size_of::<f32>());
         let zeroed = || bytemuck::allocation::try_zeroed_slice_box::<f32>(elements).ok();
+        let (keys, values) = (zeroed()?, zeroed()?);
         let one = shape.kv_heads * shape.splits() * State::elements(shape.group, shape.head_dim);
         let tokens = shape.task_tokens();
         let tiles = max_tokens.div_ceil(tokens) * shape.kv_heads;
         let many = tiles * 2 * State::elements(tokens * shape.group, shape.head_dim);
-        Some(Self { shape, keys: zeroed()?, values: zeroed()?, scratch: vec![0.0; one.max(many)] })
+        Some(Self { shape, keys, values, scratch: vec![0.0; one.max(many)] })
     }
 
     /// Stores keys and values `[T, kv heads, head_dim]` of `layer` at `position ..`.

@@ -33,6 +33,15 @@ pub trait Detokenize {
     fn finish(&mut self) -> String;
 }
 
+impl Detokenize for crate::text::Detokenizer<'_> {
+    fn push(&mut self, id: u32) -> String {
+        crate::text::Detokenizer::push(self, id)
+    }
+    fn finish(&mut self) -> String {
+        crate::text::Detokenizer::finish(self)
+    }
+}
+
 /// For callers who want ids only.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoText;

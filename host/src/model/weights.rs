@@ -2,6 +2,7 @@
 //! beyond their names: a [`TensorSource`] (artifact or folder) holds the bytes, a backend decides what it accepts.
 
 use super::{config::ModelConfig, ops::TensorId};
+use crate::artifact;
 
 /// Element type of a stored tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,6 +49,16 @@ pub struct TensorView<'a> {
 pub trait TensorSource: Send + Sync {
     /// The tensor of this checkpoint name, or `None` where there is none.
     fn tensor(&self, name: &str) -> Option<TensorView<'_>>;
+}
+
+impl TensorSource for artifact::Artifact {
+    fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
+        let tensor = artifact::Artifact::tensor(self, name)?;
+        let dtype = match tensor.dtype {
+            artifact::Dtype::BF16 => Dtype::Bf16,
+        };
+        Some(TensorView { dtype, shape: tensor.shape, bytes: tensor.bytes })
+    }
 }
 
 /// Name and required shape of one tensor.
