@@ -1,6 +1,10 @@
 //! The one table of HIP symbols: vendor names, vendor types, no wrapping. A macro makes the struct of function pointers and its
 //! loader out of the rows. It deliberately knows no search order ([`super::library`]) and no ownership (the other siblings).
-#![allow(non_snake_case, non_camel_case_types, reason = "the vendor's names are kept so that its manual can be searched")]
+#![allow(
+    non_snake_case,
+    non_camel_case_types,
+    reason = "the vendor's names are kept so that its manual can be searched"
+)]
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

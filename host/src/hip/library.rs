@@ -63,8 +63,8 @@ impl Search {
         Self { candidates, named_by: None }
     }
 
-    /// The emulator's library: `ZYNFER_EMULATOR_LIBRARY` and then only that one, else beside the executable, else in the folder
-    /// above it (where cargo puts it for test binaries).
+    /// The emulator's library: `ZYNFER_EMULATOR_LIBRARY` and then only that one, else beside the executable, in the folder above
+    /// it, or in `deps` below it (where cargo puts it for tests and while it is built for them alone).
     pub fn emulator() -> Self {
         let variable = std::env::var_os(EMULATOR_VARIABLE);
         let executable = std::env::current_exe().ok();
@@ -76,8 +76,11 @@ impl Search {
         if let Some(path) = variable.filter(|value| !value.is_empty()) {
             return Self { candidates: vec![path.into()], named_by: Some(EMULATOR_VARIABLE) };
         }
-        let folders = executable.into_iter().flat_map(|path| path.ancestors().skip(1).take(2));
-        let candidates = folders.map(|folder| folder.join(EMULATOR_SONAME)).collect();
+        let beside = executable.and_then(Path::parent);
+        let above = beside.and_then(Path::parent);
+        let below = beside.map(|folder| folder.join("deps"));
+        let folders = [beside.map(Path::to_owned), above.map(Path::to_owned), below];
+        let candidates = folders.into_iter().flatten().map(|folder| folder.join(EMULATOR_SONAME)).collect();
         Self { candidates, named_by: None }
     }
 

@@ -6,8 +6,11 @@
 pub mod device;
 pub mod error;
 pub mod ffi;
+pub mod kernels;
 pub mod library;
 pub mod memory;
+pub mod metadata;
+pub mod module;
 pub mod stream;
 pub mod system;
 

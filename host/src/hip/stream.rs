@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::error::HipError;
 use super::ffi::{
-    COPY_DEVICE_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_HOST_TO_DEVICE, STREAM_NON_BLOCKING, hipEvent_t, hipStream_t, status,
+    COPY_DEVICE_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_HOST_TO_DEVICE, STREAM_NON_BLOCKING, hipEvent_t, hipStream_t,
+    status,
 };
 use super::memory::{Context, Span};
 
@@ -109,8 +110,9 @@ impl Stream {
         }
         self.context.enter()?;
         // SAFETY: `dst` is live device memory of that length, and hipFree waits for the device before it could go.
-        let status =
-            unsafe { (self.context.library.hip.hipMemsetAsync)(dst.pointer(), i32::from(byte), dst.bytes(), self.handle) };
+        let status = unsafe {
+            (self.context.library.hip.hipMemsetAsync)(dst.pointer(), i32::from(byte), dst.bytes(), self.handle)
+        };
         self.context.check("hipMemsetAsync", status)
     }
 
@@ -119,13 +121,7 @@ impl Stream {
     /// # Safety
     /// 1. `dst` and `src` are valid for `bytes` on the sides that `kind` names, and do not overlap.
     /// 2. Both stay so until the stream is next idle.
-    unsafe fn copy_async(
-        &self,
-        dst: *mut c_void,
-        src: *const c_void,
-        bytes: usize,
-        kind: i32,
-    ) -> Result<(), HipError> {
+    unsafe fn copy_async(&self, dst: *mut c_void, src: *const c_void, bytes: usize, kind: i32) -> Result<(), HipError> {
         self.context.enter()?;
         // SAFETY: points 1 and 2 are what the call asks; the handle is this value's own.
         let status = unsafe { (self.context.library.hip.hipMemcpyAsync)(dst, src, bytes, kind, self.handle) };

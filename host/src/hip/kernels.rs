@@ -1,0 +1,511 @@
+//! The kernels of this build on one card, each operation behind one safe function: it checks sizes, alignment and overlap against the
+//! contract in `device_ops`, takes the geometry from there, and launches. With these checks no argument can make a kernel leave its
+//! buffers. It deliberately owns no buffers and knows no order of operations: [`crate::gpu`] does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use device_ops::{
+    Geometry, argmax, attention, embed, head_norm, kv_append, linear, residual_add, rmsnorm, rope, swiglu,
+};
+
+use super::error::HipError;
+use super::memory::{Context, Span};
+use super::module::{Function, Module};
+use super::stream::Stream;
+
+/// Most tokens of one launch: what the y axis of a grid holds.
+pub const MAX_TOKENS: usize = 65_535;
+/// Alignment of every pointer whose contract says nothing else, in bytes.
+const ALIGN: u64 = 16;
+
+/// Why an operation was not queued.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LaunchError {
+    /// An argument breaks the kernel's contract.
+    #[error("{op}: {what}")]
+    Refused {
+        /// The operation.
+        op: &'static str,
+        /// What is wrong, with both numbers.
+        what: String,
+    },
+    /// The runtime refused or an earlier launch failed.
+    #[error(transparent)]
+    Hip(#[from] HipError),
+}
+
+/// The code object and the host disagree.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// Not a code object this program understands.
+    #[error("code object: {0}")]
+    CodeObject(String),
+    /// A kernel the host needs is not in it.
+    #[error("code object: kernel `{kernel}` is missing")]
+    Missing {
+        /// Its name.
+        kernel: &'static str,
+    },
+    /// The metadata's argument layout is not the host's.
+    #[error("code object: kernel `{kernel}`: {what} is {found}, the host packs {expected}")]
+    Layout {
+        /// Its name.
+        kernel: &'static str,
+        /// Which fact.
+        what: String,
+        /// By the metadata.
+        found: String,
+        /// By `device_ops`.
+        expected: String,
+    },
+    /// The runtime refused.
+    #[error(transparent)]
+    Hip(#[from] HipError),
+}
+
+/// The loaded kernels.
+pub struct Kernels {
+    functions: HashMap<&'static str, Function>,
+}
+
+impl Kernels {
+    /// Loads `image` and compares every kernel's argument layout with the host's.
+    ///
+    /// # Errors
+    /// [`LoadError`]: the image is broken, lacks a kernel, disagrees about arguments, or the runtime refuses it.
+    pub fn load(context: &Arc<Context>, image: &[u8]) -> Result<Self, LoadError> {
+        let checked = super::metadata::check(image)?;
+        let module = Module::load(context, image, &checked)?;
+        let functions = device_ops::KERNELS
+            .iter()
+            .map(|kernel| Ok((kernel.name, module.function(kernel.name, super::metadata::block_bytes(kernel))?)))
+            .collect::<Result<_, HipError>>()?;
+        Ok(Self { functions })
+    }
+
+    /// # Safety
+    /// Points 1 to 4 of [`Stream::launch`]; `name` is a kernel whose arguments are `args`.
+    unsafe fn launch<A: bytemuck::Pod>(
+        &self,
+        stream: &Stream,
+        name: &'static str,
+        geometry: Geometry,
+        args: &A,
+    ) -> Result<(), LaunchError> {
+        let function = self
+            .functions
+            .get(name)
+            .ok_or_else(|| LaunchError::Refused { op: name, what: "no kernel of this name is loaded".into() })?;
+        // SAFETY: the caller keeps points 1 to 4.
+        unsafe { stream.launch(function, geometry, bytemuck::bytes_of(args)) }?;
+        Ok(())
+    }
+
+    /// `out[t] = table[ids[t]]`: `table` `[V, H]` bf16, `out` `[T, H]` f32. `ids` are checked against V and copied to `device_ids`
+    /// `[T]` u32, which waits for earlier work on the stream.
+    pub fn embed(
+        &self,
+        stream: &Stream,
+        ids: &[u32],
+        device_ids: &Span,
+        table: &Span,
+        out: &Span,
+        [vocab, hidden]: [usize; 2],
+    ) -> Result<(), LaunchError> {
+        let op = Op("embed");
+        let tokens = op.tokens(ids.len())?;
+        let hidden = op.width("hidden size", hidden, 64)?;
+        op.holds("ids", device_ids, &[ids.len()], 4)?;
+        op.holds("embedding table", table, &[vocab, hidden as usize], 2)?;
+        op.holds("hidden", out, &[ids.len(), hidden as usize], 4)?;
+        op.apart(&[device_ids, table, out])?;
+        if let Some((at, id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab) {
+            return Err(op.refuse(format!("id {id} of token {at}, the vocabulary has {vocab}")));
+        }
+        let slot = device_ids.part(0, ids.len() * 4).map_err(|error| op.refuse(error.to_string()))?;
+        stream.write(&slot, bytemuck::cast_slice(ids))?;
+        let args = embed::Args { ids: slot.address(), table: table.address(), out: out.address(), hidden, pad: 0 };
+        // SAFETY: 1. `Args` is this kernel's; 2. sizes, alignment and overlap checked above, every id below V; 3. the contract's
+        // geometry; 4. the ids were written by a copy that has ended, and Spans keep memory alive.
+        unsafe { self.launch(stream, embed::NAME, embed::geometry(tokens, hidden), &args) }
+    }
+
+    /// `y[t,i] = x[t,i] / sqrt(mean_i(x[t,i]²) + eps) · w[i]`: `x` `[T, H]` f32, `w` `[H]` bf16, `y` `[T, H]` bf16.
+    pub fn rmsnorm(
+        &self,
+        stream: &Stream,
+        x: &Span,
+        w: &Span,
+        y: &Span,
+        [rows, hidden]: [usize; 2],
+        eps: f32,
+    ) -> Result<(), LaunchError> {
+        let op = Op("rmsnorm");
+        let rows = op.tokens(rows)?;
+        let hidden = op.width("hidden size", hidden, 64)?;
+        op.holds("x", x, &[rows as usize, hidden as usize], 4)?;
+        op.holds("weight", w, &[hidden as usize], 2)?;
+        op.holds("y", y, &[rows as usize, hidden as usize], 2)?;
+        op.apart(&[x, w, y])?;
+        op.epsilon(eps)?;
+        let args = rmsnorm::Args::new(x.address(), w.address(), y.address(), rows, hidden, eps);
+        // SAFETY: 1. `Args` is that of both kernels; 2. checked above; 3. the contract's geometry for the same rows as its name;
+        // 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, rmsnorm::name(rows), rmsnorm::geometry(rows), &args) }
+    }
+
+    /// `y[t,n] = Σ_k x[t,k] · w[n,k]`: `w` `[N, K]` bf16, `x` `[T, K]` bf16, `y` `[T, N]` f32. `plain` takes the first rung.
+    pub fn linear(
+        &self,
+        stream: &Stream,
+        w: &Span,
+        x: &Span,
+        y: &Span,
+        [tokens, n, k]: [usize; 3],
+        plain: bool,
+    ) -> Result<(), LaunchError> {
+        let op = Op("linear");
+        let tokens = op.tokens(tokens)?;
+        let n = op.width("N", n, 1)?;
+        let k = op.width("K", k, linear::K_MULTIPLE as usize)?;
+        op.holds("weight", w, &[n as usize, k as usize], 2)?;
+        op.holds("x", x, &[tokens as usize, k as usize], 2)?;
+        op.holds("y", y, &[tokens as usize, n as usize], 4)?;
+        op.apart(&[w, x, y])?;
+        let args = linear::Args { w: w.address(), x: x.address(), y: y.address(), tokens, n, k, pad: 0 };
+        let (name, geometry) = if plain {
+            (linear::NAME_PLAIN, linear::geometry_plain(tokens, n))
+        } else {
+            (linear::name(tokens), linear::geometry(tokens, n))
+        };
+        // SAFETY: 1. `Args` is that of all three kernels; 2. checked above; 3. the contract's geometry for the kernel named beside
+        // it; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, name, geometry, &args) }
+    }
+
+    /// RMSNorm of each head in place: `x` `[rows, D]` f32 with rows = T · heads, `w` `[D]` bf16.
+    pub fn head_norm(
+        &self,
+        stream: &Stream,
+        x: &Span,
+        w: &Span,
+        [rows, head_dim]: [usize; 2],
+        eps: f32,
+    ) -> Result<(), LaunchError> {
+        let op = Op("head_norm");
+        let rows_u32 = op.width("rows", rows, 1)?;
+        let name = head_norm::name(op.width("head_dim", head_dim, 1)?).ok_or_else(|| op.no_head_dim(head_dim))?;
+        op.holds("x", x, &[rows, head_dim], 4)?;
+        op.holds("weight", w, &[head_dim], 2)?;
+        op.apart(&[x, w])?;
+        op.epsilon(eps)?;
+        let args = head_norm::Args { x: x.address(), w: w.address(), rows: rows_u32, eps };
+        // SAFETY: 1. `Args` is that of both kernels, and the name is the one for this head_dim; 2. checked above; 3. the contract's
+        // geometry; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, name, head_norm::geometry(rows_u32), &args) }
+    }
+
+    /// Rotates each head of `x` `[T, heads, D]` f32 in place by `table` `[positions, D]` f32 (cosines, then sines), from `position` on.
+    pub fn rope(
+        &self,
+        stream: &Stream,
+        x: &Span,
+        table: &Span,
+        [tokens, heads, head_dim]: [usize; 3],
+        position: usize,
+    ) -> Result<(), LaunchError> {
+        let op = Op("rope");
+        let tokens = op.tokens(tokens)?;
+        let heads = op.width("heads", heads, 1)?;
+        let name = rope::name(op.width("head_dim", head_dim, 1)?).ok_or_else(|| op.no_head_dim(head_dim))?;
+        op.holds("x", x, &[tokens as usize, heads as usize, head_dim], 4)?;
+        let positions = table.bytes() / (head_dim * 4);
+        let position = op.position(position, tokens, positions, "the rotary table")?;
+        op.holds("rotary table", table, &[positions, head_dim], 4)?;
+        op.apart(&[x, table])?;
+        let args = rope::Args { x: x.address(), table: table.address(), heads, position };
+        // SAFETY: 1. `Args` is that of both kernels, and the name is the one for this head_dim; 2. checked above, the last row read is
+        // in the table; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, name, rope::geometry(tokens, heads), &args) }
+    }
+
+    /// Appends `k` and `v` `[T, kv_heads, D]` f32 to `cache` at `position`.
+    pub fn kv_append(
+        &self,
+        stream: &Stream,
+        k: &Span,
+        v: &Span,
+        cache: &KvCache<'_>,
+        tokens: usize,
+        position: usize,
+    ) -> Result<(), LaunchError> {
+        let op = Op("kv_append");
+        let tokens = op.tokens(tokens)?;
+        let shape = op.cache(cache)?;
+        let position = op.position(position, tokens, shape.capacity as usize, "the KV cache")?;
+        let row = [tokens as usize, cache.kv_heads, cache.head_dim];
+        op.holds("keys", k, &row, 4)?;
+        op.holds("values", v, &row, 4)?;
+        op.fits_u32("elements", row.iter().product())?;
+        op.apart(&[k, v, cache.keys, cache.values])?;
+        let args = kv_append::Args {
+            k: k.address(),
+            v: v.address(),
+            k_cache: cache.keys.address(),
+            v_cache: cache.values.address(),
+            tokens,
+            kv_heads: shape.kv_heads,
+            head_dim_log2: shape.head_dim.ilog2(),
+            position,
+            capacity: shape.capacity,
+            pad: 0,
+        };
+        let geometry = kv_append::geometry(tokens, shape.kv_heads, shape.head_dim);
+        // SAFETY: 1. `Args` is this kernel's; 2. checked above, head_dim is a power of two because a cache with another is refused;
+        // 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, kv_append::NAME, geometry, &args) }
+    }
+
+    /// Causal attention: `q` `[T, group · kv_heads, D]` f32 over `cache`, whose positions up to `position + T` are appended, to `out`
+    /// of the same shape in bf16. `plain` takes the first rung.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the operation's own: two buffers, a cache, three numbers and a switch"
+    )]
+    pub fn attention(
+        &self,
+        stream: &Stream,
+        q: &Span,
+        cache: &KvCache<'_>,
+        out: &Span,
+        [tokens, group]: [usize; 2],
+        position: usize,
+        plain: bool,
+    ) -> Result<(), LaunchError> {
+        let op = Op("attention");
+        let tokens = op.tokens(tokens)?;
+        let group = op.width("query heads per kv head", group, 1)?;
+        let shape = op.cache(cache)?;
+        let position = op.position(position, tokens, shape.capacity as usize, "the KV cache")?;
+        let row = [tokens as usize, group as usize, cache.kv_heads, cache.head_dim];
+        op.holds("queries", q, &row, 4)?;
+        op.holds("output", out, &row, 2)?;
+        op.fits_u32("elements", row.iter().product())?;
+        op.apart(&[q, out, cache.keys, cache.values])?;
+        let args = attention::Args {
+            q: q.address(),
+            k_cache: cache.keys.address(),
+            v_cache: cache.values.address(),
+            out: out.address(),
+            tokens,
+            position,
+            group,
+            kv_heads: shape.kv_heads,
+            capacity: shape.capacity,
+            scale: 1.0 / (cache.head_dim as f32).sqrt(),
+        };
+        let (name, geometry) = match (plain, shape.head_dim) {
+            (true, 64) => (Some(attention::NAME_PLAIN_D64), attention::geometry_plain(tokens, group, shape.kv_heads)),
+            (true, 128) => (Some(attention::NAME_PLAIN_D128), attention::geometry_plain(tokens, group, shape.kv_heads)),
+            (_, head_dim) => {
+                (attention::name(tokens, head_dim), attention::geometry(tokens, group, shape.kv_heads, head_dim))
+            }
+        };
+        let name = name.ok_or_else(|| op.no_head_dim(cache.head_dim))?;
+        // SAFETY: 1. `Args` is that of all kernels, and the name is the one for this head_dim; 2. checked above; 3. the contract's
+        // geometry for the kernel named beside it; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, name, geometry, &args) }
+    }
+
+    /// `out = silu(gate) ∘ up`: `[T, I]` f32 twice, bf16 out; `elements` = T · I.
+    pub fn swiglu(
+        &self,
+        stream: &Stream,
+        gate: &Span,
+        up: &Span,
+        out: &Span,
+        elements: usize,
+    ) -> Result<(), LaunchError> {
+        let op = Op("swiglu");
+        op.quads(elements)?;
+        op.holds("gate", gate, &[elements], 4)?;
+        op.holds("up", up, &[elements], 4)?;
+        op.holds("output", out, &[elements], 2)?;
+        op.apart(&[gate, up, out])?;
+        let count = elements as u64;
+        let args = swiglu::Args { gate: gate.address(), up: up.address(), out: out.address(), count };
+        // SAFETY: 1. `Args` is this kernel's; 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, swiglu::NAME, swiglu::geometry(count), &args) }
+    }
+
+    /// `hidden += proj`, `[T, H]` f32 both; `elements` = T · H.
+    pub fn residual_add(
+        &self,
+        stream: &Stream,
+        hidden: &Span,
+        proj: &Span,
+        elements: usize,
+    ) -> Result<(), LaunchError> {
+        let op = Op("residual_add");
+        op.quads(elements)?;
+        op.holds("hidden", hidden, &[elements], 4)?;
+        op.holds("projection", proj, &[elements], 4)?;
+        op.apart(&[hidden, proj])?;
+        let count = elements as u64;
+        let args = residual_add::Args { hidden: hidden.address(), proj: proj.address(), count };
+        // SAFETY: 1. `Args` is this kernel's; 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, residual_add::NAME, residual_add::geometry(count), &args) }
+    }
+
+    /// `ids[r]` = the id of the largest of `logits` `[rows, V]` f32, the lowest of equal ones, [`argmax::NAN_ID`] for a row with a NaN.
+    pub fn argmax(
+        &self,
+        stream: &Stream,
+        logits: &Span,
+        ids: &Span,
+        [rows, vocab]: [usize; 2],
+    ) -> Result<(), LaunchError> {
+        let op = Op("argmax");
+        let rows = op.tokens(rows)?;
+        let vocab = op.width("vocabulary", vocab, 1)?;
+        if vocab > u32::MAX - 1024 {
+            return Err(op.refuse(format!("vocabulary {vocab}, at most {} is possible", u32::MAX - 1024)));
+        }
+        op.holds_aligned("logits", logits, &[rows as usize, vocab as usize], 4, 4)?;
+        op.holds_aligned("ids", ids, &[rows as usize], 4, 4)?;
+        op.apart(&[logits, ids])?;
+        let args = argmax::Args { logits: logits.address(), ids: ids.address(), vocab, pad: 0 };
+        // SAFETY: 1. `Args` is this kernel's; 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, argmax::NAME, argmax::geometry(rows), &args) }
+    }
+}
+
+/// One layer's cache: `keys` `[kv_heads, capacity, D]` bf16 and `values` `[kv_heads, D, capacity]` bf16.
+#[derive(Debug, Clone, Copy)]
+pub struct KvCache<'a> {
+    /// Keys.
+    pub keys: &'a Span,
+    /// Values, transposed.
+    pub values: &'a Span,
+    /// Key/value heads.
+    pub kv_heads: usize,
+    /// D, 64 or 128.
+    pub head_dim: usize,
+    /// Positions, a multiple of [`kv_append::CAPACITY_MULTIPLE`].
+    pub capacity: usize,
+}
+
+struct CacheShape {
+    kv_heads: u32,
+    head_dim: u32,
+    capacity: u32,
+}
+
+/// An operation whose arguments are being checked; each check names it in its refusal.
+#[derive(Clone, Copy)]
+struct Op(&'static str);
+
+impl Op {
+    fn refuse(self, what: String) -> LaunchError {
+        LaunchError::Refused { op: self.0, what }
+    }
+
+    fn no_head_dim(self, head_dim: usize) -> LaunchError {
+        self.refuse(format!("head_dim {head_dim}, kernels exist for 64 and 128"))
+    }
+
+    fn tokens(self, tokens: usize) -> Result<u32, LaunchError> {
+        match tokens {
+            1..=MAX_TOKENS => Ok(tokens as u32),
+            _ => Err(self.refuse(format!("{tokens} rows, 1 to {MAX_TOKENS} are possible"))),
+        }
+    }
+
+    /// A size that is at least 1, fits 32 bits and is a multiple of `multiple`.
+    fn width(self, what: &str, size: usize, multiple: usize) -> Result<u32, LaunchError> {
+        match u32::try_from(size) {
+            Ok(fits) if fits > 0 && size.is_multiple_of(multiple) => Ok(fits),
+            _ => Err(self.refuse(format!("{what} is {size}, a positive multiple of {multiple} below 2^32 is needed"))),
+        }
+    }
+
+    fn fits_u32(self, what: &str, count: usize) -> Result<(), LaunchError> {
+        let most = u32::MAX as usize;
+        if count <= most { Ok(()) } else { Err(self.refuse(format!("{count} {what}, at most {most} are possible"))) }
+    }
+
+    fn quads(self, elements: usize) -> Result<(), LaunchError> {
+        if elements > 0 && elements.is_multiple_of(4) && (elements as u64) < 1 << 40 {
+            return Ok(());
+        }
+        Err(self.refuse(format!("{elements} elements, a positive multiple of 4 below 2^40 is needed")))
+    }
+
+    fn epsilon(self, eps: f32) -> Result<(), LaunchError> {
+        if eps > 0.0 && eps.is_finite() {
+            Ok(())
+        } else {
+            Err(self.refuse(format!("epsilon {eps} is not positive and finite")))
+        }
+    }
+
+    fn position(self, position: usize, tokens: u32, available: usize, of: &str) -> Result<u32, LaunchError> {
+        match position.checked_add(tokens as usize) {
+            // `available` positions lie in device memory as rows, so what passes also fits 32 bits once the cast is checked.
+            Some(end) if end <= available && u32::try_from(end).is_ok() => Ok(position as u32),
+            _ => Err(self.refuse(format!("{tokens} tokens from position {position} on, {of} holds {available}"))),
+        }
+    }
+
+    fn holds(self, what: &str, span: &Span, shape: &[usize], element_bytes: usize) -> Result<(), LaunchError> {
+        self.holds_aligned(what, span, shape, element_bytes, ALIGN)
+    }
+
+    /// `span` starts at a multiple of `align` and has room for `shape` elements.
+    fn holds_aligned(
+        self,
+        what: &str,
+        span: &Span,
+        shape: &[usize],
+        element_bytes: usize,
+        align: u64,
+    ) -> Result<(), LaunchError> {
+        let needed = shape.iter().try_fold(element_bytes, |product, &size| product.checked_mul(size));
+        match needed {
+            Some(needed) if needed <= span.bytes() => {}
+            _ => {
+                let needed = needed.map_or_else(|| "more than 2^64".into(), |needed| needed.to_string());
+                return Err(
+                    self.refuse(format!("{what} {shape:?} needs {needed} bytes, its buffer has {}", span.bytes()))
+                );
+            }
+        }
+        if !span.address().is_multiple_of(align) {
+            return Err(self.refuse(format!("{what} at {:#x} is not aligned to {align} bytes", span.address())));
+        }
+        Ok(())
+    }
+
+    /// No two of `spans` share a byte.
+    fn apart(self, spans: &[&Span]) -> Result<(), LaunchError> {
+        for (index, a) in spans.iter().enumerate() {
+            if let Some(b) = spans[index + 1..].iter().find(|b| a.overlaps(b)) {
+                return Err(self.refuse(format!("{a:?} and {b:?} overlap")));
+            }
+        }
+        Ok(())
+    }
+
+    fn cache(self, cache: &KvCache<'_>) -> Result<CacheShape, LaunchError> {
+        if cache.head_dim != 64 && cache.head_dim != 128 {
+            return Err(self.no_head_dim(cache.head_dim));
+        }
+        let kv_heads = self.width("kv heads", cache.kv_heads, 1)?;
+        let capacity = self.width("cache capacity", cache.capacity, kv_append::CAPACITY_MULTIPLE as usize)?;
+        let shape = [cache.kv_heads, cache.capacity, cache.head_dim];
+        self.holds("key cache", cache.keys, &shape, 2)?;
+        self.holds("value cache", cache.values, &shape, 2)?;
+        Ok(CacheShape { kv_heads, head_dim: cache.head_dim as u32, capacity })
+    }
+}
