@@ -1,0 +1,323 @@
+//! Opening the backend: library, card, code object, memory, weights; each refusal says what it is about. Runs no operation.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use crate::hip::kernels::{Kernels, LoadError};
+use crate::hip::{
+    Buffer, Context, DeviceError, HipError, Library, LibraryError, Search, Selector, Span, Stream, choose, devices,
+    system,
+};
+use crate::model::config::ModelConfig;
+use crate::model::ops::Ops;
+use crate::model::rope::RopeTable;
+use crate::model::weights::{Dtype, TensorSource, WeightError, Weights};
+
+use super::code_object;
+use super::operations::Gpu;
+use super::plan::{ACTS, Plan, PlanError};
+
+/// Which library stands behind HIP's C ABI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuKind {
+    /// AMD's, with a card.
+    AmdHip,
+    /// The emulator.
+    Emulator,
+}
+
+impl GpuKind {
+    /// The backend's name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AmdHip => "amd-hip",
+            Self::Emulator => "emulator",
+        }
+    }
+
+    pub(super) fn search(self, hip_library: Option<&OsString>) -> Search {
+        match self {
+            Self::AmdHip => Search::amd(hip_library.map(OsString::as_os_str)),
+            Self::Emulator => Search::emulator(),
+        }
+    }
+}
+
+/// Which of an operation's kernels are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rung {
+    /// The fast one for the shape.
+    #[default]
+    Fast,
+    /// The first one, kept as the baseline.
+    Plain,
+}
+
+impl Rung {
+    /// From the environment variable `name`: `plain`, `fast`, or unset.
+    ///
+    /// # Errors
+    /// Any other value.
+    pub fn from_env(name: &'static str) -> Result<Self, OpenError> {
+        match std::env::var_os(name).as_ref().map(|value| value.to_string_lossy()) {
+            None => Ok(Self::Fast),
+            Some(value) if value.is_empty() || value == "fast" || value == "wmma" => Ok(Self::Fast),
+            Some(value) if value == "plain" => Ok(Self::Plain),
+            Some(value) => Err(OpenError::Variable { name, value: value.into_owned() }),
+        }
+    }
+}
+
+/// What is decided at load.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Longest context in tokens, at most the model's.
+    pub context_len: usize,
+    /// Most tokens of one pass; longer prompts go in chunks.
+    pub max_chunk: usize,
+    /// Matrix products of several tokens.
+    pub gemm: Rung,
+    /// Attention.
+    pub attention: Rung,
+    /// `--hip-library`.
+    pub hip_library: Option<OsString>,
+}
+
+impl Options {
+    /// Tokens of one pass unless said otherwise: enough for matrix instructions to be busy, little enough memory.
+    pub const MAX_CHUNK: usize = 512;
+
+    /// For a context of `context_len`, with kernels as `ZYNFER_GEMM` and `ZYNFER_ATTENTION` (`plain` or `fast`) say.
+    ///
+    /// # Errors
+    /// A variable with another value.
+    pub fn new(context_len: usize) -> Result<Self, OpenError> {
+        let gemm = Rung::from_env("ZYNFER_GEMM")?;
+        let attention = Rung::from_env("ZYNFER_ATTENTION")?;
+        Ok(Self { context_len, max_chunk: Self::MAX_CHUNK, gemm, attention, hip_library: None })
+    }
+}
+
+/// An opened backend, and what the user should know about the choice, a line each.
+pub struct Opened {
+    /// The backend.
+    pub ops: Box<dyn Ops>,
+    /// Which library and card, which were left out and why, which variables may hide cards.
+    pub notes: Vec<String>,
+}
+
+/// Why the backend could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No library.
+    #[error("backend {backend}: {source}")]
+    Library {
+        /// `amd-hip` or `emulator`.
+        backend: &'static str,
+        /// Each path tried.
+        source: LibraryError,
+    },
+    /// No card.
+    #[error("backend {backend}: {source}; {hint}")]
+    Device {
+        /// `amd-hip` or `emulator`.
+        backend: &'static str,
+        /// Why none was chosen.
+        source: DeviceError,
+        /// What the library, the driver and the environment say to that.
+        hint: String,
+    },
+    /// `--device` is none.
+    #[error(transparent)]
+    Selector(DeviceError),
+    /// A variable with a value that means nothing.
+    #[error("{name}=`{value}` is neither `plain` nor `fast`")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// The kernels do not fit the model's shape.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Not enough memory.
+    #[error("not enough device memory: {needed} bytes needed ({plan}), {free} free on {device}{advice}")]
+    Memory {
+        /// Bytes of the plan.
+        needed: u64,
+        /// Bytes free.
+        free: u64,
+        /// The parts.
+        plan: String,
+        /// The card.
+        device: String,
+        /// A context that would fit.
+        advice: String,
+    },
+    /// A tensor is missing or wrong.
+    #[error(transparent)]
+    Weight(#[from] WeightError),
+    /// A tensor of a type the kernels do not read.
+    #[error("tensor {name}: dtype {found}, the GPU kernels read bf16")]
+    Dtype {
+        /// Checkpoint name.
+        name: String,
+        /// Its dtype.
+        found: &'static str,
+    },
+    /// The code object was refused.
+    #[error(transparent)]
+    Kernels(#[from] LoadError),
+    /// A HIP call failed.
+    #[error(transparent)]
+    Hip(#[from] HipError),
+}
+
+/// Opens `kind` on `device` (`auto`, a number, or `GPU-` and an id) and loads a model onto it.
+///
+/// # Errors
+/// [`OpenError`]: nothing falls back to anything else.
+pub fn open(
+    kind: GpuKind,
+    device: &str,
+    config: &ModelConfig,
+    weights: &Weights,
+    source: &dyn TensorSource,
+    options: &Options,
+) -> Result<Opened, OpenError> {
+    let selector: Selector = device.parse().map_err(OpenError::Selector)?;
+    let plan = Plan::new(config, weights, options.context_len, options.max_chunk)?;
+    weights.check(source)?;
+    let backend = kind.name();
+    let library =
+        kind.search(options.hip_library.as_ref()).open().map_err(|source| OpenError::Library { backend, source })?;
+    let seen = devices(&library)?;
+    let choice = choose(&seen, &selector, code_object::ARCHITECTURES).map_err(|source| OpenError::Device {
+        backend,
+        source,
+        hint: hint(kind, &library),
+    })?;
+    let mut notes =
+        vec![format!("{backend}: {} through {} (HIP {})", choice.device, library.path().display(), library.version())];
+    notes.extend(choice.left_out.iter().map(|(device, why)| format!("{backend}: left out {device}: {why}")));
+    if kind == GpuKind::AmdHip {
+        notes.extend(system::hiding_variables(|name| std::env::var_os(name)));
+    }
+    let context = Context::new(&library, choice.device)?;
+    room(&context, config, weights, &plan, options)?;
+    let kernels = Kernels::load(&context, code_object::IMAGE)?;
+    let gpu = upload(kind, &context, kernels, config, weights, source, plan, options)?;
+    Ok(Opened { ops: Box::new(gpu), notes })
+}
+
+/// What stands behind a missing card.
+fn hint(kind: GpuKind, library: &Library) -> String {
+    let mut parts = vec![format!("{} is HIP {}", library.path().display(), library.version())];
+    if kind == GpuKind::AmdHip {
+        if (library.version().major, library.version().minor) < (6, 4) {
+            parts.push("gfx1201 needs HIP 6.4 or later".into());
+        }
+        parts.extend(system::Surroundings::here().driver().advice());
+        parts.extend(system::hiding_variables(|name| std::env::var_os(name)));
+    }
+    parts.join("; ")
+}
+
+/// Refuses a plan that does not fit, with the context that would.
+fn room(
+    context: &Context,
+    config: &ModelConfig,
+    weights: &Weights,
+    plan: &Plan,
+    options: &Options,
+) -> Result<(), OpenError> {
+    let (free, _) = context.memory_info()?;
+    let needed = plan.total_bytes() as u64;
+    if needed <= free {
+        return Ok(());
+    }
+    let fits = |context_len: usize| {
+        Plan::new(config, weights, context_len, options.max_chunk).is_ok_and(|plan| plan.total_bytes() as u64 <= free)
+    };
+    // The need grows with the context, so the longest that fits is found by halving.
+    let (mut low, mut high) = (0, plan.context_len);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    let advice = match low {
+        0 => "; no context fits".into(),
+        longest => format!("; a context of {longest} tokens would fit"),
+    };
+    Err(OpenError::Memory { needed, free, plan: plan.to_string(), device: context.device().to_string(), advice })
+}
+
+#[allow(clippy::too_many_arguments, reason = "everything a loaded model is made of, once")]
+fn upload(
+    kind: GpuKind,
+    context: &Arc<Context>,
+    kernels: Kernels,
+    config: &ModelConfig,
+    weights: &Weights,
+    source: &dyn TensorSource,
+    plan: Plan,
+    options: &Options,
+) -> Result<Gpu, OpenError> {
+    let stream = Stream::new(context)?;
+    let allocate = |bytes: usize| -> Result<Span, HipError> { Ok(Buffer::new(context, bytes)?.span()) };
+    let mut tensors = Vec::with_capacity(weights.specs().len());
+    for spec in weights.specs() {
+        let tensor = source
+            .tensor(&spec.name)
+            .ok_or_else(|| WeightError::Missing { name: spec.name.clone(), expected: spec.shape.clone() })?;
+        if tensor.dtype != Dtype::Bf16 {
+            return Err(OpenError::Dtype { name: spec.name.clone(), found: tensor.dtype.name() });
+        }
+        let span = allocate(tensor.bytes.len())?;
+        stream.write(&span, tensor.bytes)?;
+        tensors.push(span);
+    }
+    let mut caches = Vec::with_capacity(config.num_hidden_layers);
+    for _ in 0..config.num_hidden_layers {
+        let (keys, values) = (allocate(plan.cache_bytes)?, allocate(plan.cache_bytes)?);
+        // Attention reads whole blocks of positions and masks those that are not there: they must hold numbers, not noise.
+        stream.fill(&keys, 0)?;
+        stream.fill(&values, 0)?;
+        caches.push((keys, values));
+    }
+    let rope = allocate(plan.rope_bytes)?;
+    stream.write(&rope, bytemuck::cast_slice(&rope_rows(config, plan.context_len)))?;
+    let mut acts = Vec::with_capacity(ACTS.len());
+    for act in ACTS {
+        let bytes = plan.act_bytes(config, act).ok_or(PlanError::Overflow("activations"))?;
+        acts.push((act, allocate(bytes)?));
+    }
+    let ids = allocate(plan.ids_bytes())?;
+    stream.synchronize()?;
+    Ok(Gpu::new(
+        kind,
+        stream,
+        kernels,
+        config.clone(),
+        weights.clone(),
+        tensors,
+        caches,
+        rope,
+        acts,
+        ids,
+        plan,
+        options,
+    ))
+}
+
+/// The rotary table as the kernel reads it: row `p` holds the cosines of position `p`, then its sines.
+fn rope_rows(config: &ModelConfig, context_len: usize) -> Vec<f32> {
+    let table = RopeTable::new(config.head_dim, config.rope_theta, context_len);
+    let mut rows = Vec::with_capacity(context_len * config.head_dim);
+    for position in 0..context_len {
+        rows.extend_from_slice(table.cos(position));
+        rows.extend_from_slice(table.sin(position));
+    }
+    rows
+}

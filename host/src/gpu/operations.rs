@@ -1,0 +1,310 @@
+//! A loaded model on a card as [`Ops`]: each operation finds its buffers, says its shape, and calls one kernel. What a pass is (how
+//! many tokens, from which position) is set by `embed` and read by all that follow it.
+
+use std::collections::HashMap;
+
+use crate::hip::kernels::{Kernels, KvCache, LaunchError};
+use crate::hip::{HipError, Span, SpanError, Stream};
+use crate::model::config::ModelConfig;
+use crate::model::ops::{Act, BackendError, OpResult, Ops, TensorId};
+use crate::model::weights::Weights;
+
+use super::load::{GpuKind, Options, Rung};
+use super::plan::{Plan, row};
+
+/// The backend. Made by [`super::open`].
+pub struct Gpu {
+    // Declared, so dropped, before the buffers its launches use.
+    stream: Stream,
+    kernels: Kernels,
+    kind: GpuKind,
+    config: ModelConfig,
+    weights: Weights,
+    tensors: Vec<Span>,
+    caches: Vec<(Span, Span)>,
+    rope: Span,
+    acts: HashMap<Act, Span>,
+    ids: Span,
+    plan: Plan,
+    gemm: Rung,
+    attention: Rung,
+    pass: Option<Pass>,
+    logits_rows: usize,
+}
+
+/// What `embed` began.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    tokens: usize,
+    position: usize,
+}
+
+impl From<LaunchError> for BackendError {
+    fn from(error: LaunchError) -> Self {
+        Self(error.to_string())
+    }
+}
+impl From<HipError> for BackendError {
+    fn from(error: HipError) -> Self {
+        Self(error.to_string())
+    }
+}
+impl From<SpanError> for BackendError {
+    fn from(error: SpanError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+fn refuse<T>(text: String) -> Result<T, BackendError> {
+    Err(BackendError(text))
+}
+
+impl Gpu {
+    #[allow(clippy::too_many_arguments, reason = "everything a loaded model is made of, once")]
+    pub(super) fn new(
+        kind: GpuKind,
+        stream: Stream,
+        kernels: Kernels,
+        config: ModelConfig,
+        weights: Weights,
+        tensors: Vec<Span>,
+        caches: Vec<(Span, Span)>,
+        rope: Span,
+        acts: Vec<(Act, Span)>,
+        ids: Span,
+        plan: Plan,
+        options: &Options,
+    ) -> Self {
+        Self {
+            stream,
+            kernels,
+            kind,
+            config,
+            weights,
+            tensors,
+            caches,
+            rope,
+            acts: acts.into_iter().collect(),
+            ids,
+            plan,
+            gemm: options.gemm,
+            attention: options.attention,
+            pass: None,
+            logits_rows: 0,
+        }
+    }
+
+    fn pass(&self) -> Result<Pass, BackendError> {
+        self.pass.ok_or_else(|| BackendError("an operation before embed: no pass has begun".into()))
+    }
+
+    fn act(&self, act: Act) -> Result<&Span, BackendError> {
+        self.acts.get(&act).ok_or_else(|| BackendError(format!("no buffer for {act:?}")))
+    }
+
+    fn tensor(&self, id: TensorId) -> Result<&Span, BackendError> {
+        let count = self.tensors.len();
+        self.tensors.get(id.0).ok_or_else(|| BackendError(format!("tensor {} of a model with {count}", id.0)))
+    }
+
+    /// The activation's width, which must be of `element_bytes`.
+    fn width(&self, op: &str, act: Act, element_bytes: usize) -> Result<usize, BackendError> {
+        let (width, bytes) = row(&self.config, act);
+        if bytes != element_bytes {
+            return refuse(format!("{op}: {act:?} holds {bytes}-byte elements, {element_bytes}-byte ones are needed"));
+        }
+        Ok(width)
+    }
+
+    fn shape_is(&self, op: &str, id: TensorId, needed: &[usize]) -> Result<(), BackendError> {
+        self.tensor(id)?;
+        let spec = self.weights.spec(id);
+        if spec.shape == needed {
+            return Ok(());
+        }
+        refuse(format!("{op}: tensor {} has shape {:?}, {needed:?} is needed", spec.name, spec.shape))
+    }
+
+    /// Heads of Query or Key.
+    fn heads(&self, op: &str, act: Act) -> Result<usize, BackendError> {
+        match act {
+            Act::Query => Ok(self.config.num_attention_heads),
+            Act::Key => Ok(self.config.num_key_value_heads),
+            other => refuse(format!("{op}: {other:?} has no heads to work on, Query and Key have")),
+        }
+    }
+
+    fn cache(&self, layer: usize) -> Result<KvCache<'_>, BackendError> {
+        let layers = self.caches.len();
+        let (keys, values) =
+            self.caches.get(layer).ok_or_else(|| BackendError(format!("layer {layer} of a model with {layers}")))?;
+        Ok(KvCache {
+            keys,
+            values,
+            kv_heads: self.config.num_key_value_heads,
+            head_dim: self.config.head_dim,
+            capacity: self.plan.capacity,
+        })
+    }
+
+    fn eps(&self) -> f32 {
+        self.config.rms_norm_eps as f32
+    }
+
+    /// Matrix product of `tokens` rows; the first rung only where it stands for the matrix instructions' one.
+    fn product(&self, w: TensorId, x: &Span, y: &Span, shape: [usize; 3]) -> OpResult {
+        let plain = self.gemm == Rung::Plain && shape[0] > 1;
+        Ok(self.kernels.linear(&self.stream, self.tensor(w)?, x, y, shape, plain)?)
+    }
+}
+
+impl Ops for Gpu {
+    fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    fn context_len(&self) -> usize {
+        self.plan.context_len
+    }
+
+    fn max_chunk(&self) -> usize {
+        self.plan.max_chunk
+    }
+
+    fn max_logits_rows(&self) -> usize {
+        self.plan.max_logits_rows
+    }
+
+    fn embed(&mut self, table: TensorId, ids: &[u32], position: usize) -> OpResult {
+        self.pass = None;
+        self.logits_rows = 0;
+        let (most, context) = (self.plan.max_chunk, self.plan.context_len);
+        if ids.is_empty() || ids.len() > most {
+            return refuse(format!("a pass of {} tokens, 1 to {most} are possible", ids.len()));
+        }
+        if position.checked_add(ids.len()).is_none_or(|end| end > context) {
+            return refuse(format!("{} tokens from position {position} on, the context holds {context}", ids.len()));
+        }
+        let shape = [self.config.vocab_size, self.config.hidden_size];
+        self.shape_is("embed", table, &shape)?;
+        let slot = self.ids.part(0, self.plan.max_chunk * 4)?;
+        self.kernels.embed(&self.stream, ids, &slot, self.tensor(table)?, self.act(Act::Hidden)?, shape)?;
+        self.pass = Some(Pass { tokens: ids.len(), position });
+        Ok(())
+    }
+
+    fn rmsnorm(&mut self, w: TensorId, x: Act, y: Act) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        let width = self.width("rmsnorm", x, 4)?;
+        if self.width("rmsnorm", y, 2)? != width {
+            return refuse(format!("rmsnorm: {x:?} and {y:?} differ in width"));
+        }
+        self.shape_is("rmsnorm", w, &[width])?;
+        let (x, w, y) = (self.act(x)?, self.tensor(w)?, self.act(y)?);
+        Ok(self.kernels.rmsnorm(&self.stream, x, w, y, [tokens, width], self.eps())?)
+    }
+
+    fn linear(&mut self, w: TensorId, x: Act, y: Act) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        if y == Act::Logits {
+            return refuse("linear: Logits are made by `logits`".into());
+        }
+        let (k, n) = (self.width("linear", x, 2)?, self.width("linear", y, 4)?);
+        self.shape_is("linear", w, &[n, k])?;
+        self.product(w, self.act(x)?, self.act(y)?, [tokens, n, k])
+    }
+
+    fn head_norm(&mut self, w: TensorId, x: Act) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        let heads = self.heads("head_norm", x)?;
+        let head_dim = self.config.head_dim;
+        self.shape_is("head_norm", w, &[head_dim])?;
+        let (x, w) = (self.act(x)?, self.tensor(w)?);
+        Ok(self.kernels.head_norm(&self.stream, x, w, [tokens * heads, head_dim], self.eps())?)
+    }
+
+    fn rope(&mut self, x: Act) -> OpResult {
+        let Pass { tokens, position } = self.pass()?;
+        let heads = self.heads("rope", x)?;
+        let shape = [tokens, heads, self.config.head_dim];
+        Ok(self.kernels.rope(&self.stream, self.act(x)?, &self.rope, shape, position)?)
+    }
+
+    fn kv_append(&mut self, layer: usize) -> OpResult {
+        let Pass { tokens, position } = self.pass()?;
+        let (k, v) = (self.act(Act::Key)?, self.act(Act::Value)?);
+        Ok(self.kernels.kv_append(&self.stream, k, v, &self.cache(layer)?, tokens, position)?)
+    }
+
+    fn attention(&mut self, layer: usize) -> OpResult {
+        let Pass { tokens, position } = self.pass()?;
+        let (q, out, group) = (self.act(Act::Query)?, self.act(Act::Attn)?, self.config.group_size());
+        let plain = self.attention == Rung::Plain;
+        Ok(self.kernels.attention(&self.stream, q, &self.cache(layer)?, out, [tokens, group], position, plain)?)
+    }
+
+    fn swiglu(&mut self) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        let (gate, up, out) = (self.act(Act::Gate)?, self.act(Act::Up)?, self.act(Act::Mlp)?);
+        Ok(self.kernels.swiglu(&self.stream, gate, up, out, tokens * self.config.intermediate_size)?)
+    }
+
+    fn residual_add(&mut self) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        let (hidden, proj) = (self.act(Act::Hidden)?, self.act(Act::Proj)?);
+        Ok(self.kernels.residual_add(&self.stream, hidden, proj, tokens * self.config.hidden_size)?)
+    }
+
+    fn logits(&mut self, norm: TensorId, lm_head: TensorId, rows: usize) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        let most = tokens.min(self.plan.max_logits_rows);
+        if rows == 0 || rows > most {
+            return refuse(format!("logits of {rows} rows, 1 to {most} are possible in a pass of {tokens} tokens"));
+        }
+        let (hidden_size, vocab) = (self.config.hidden_size, self.config.vocab_size);
+        self.shape_is("logits", norm, &[hidden_size])?;
+        self.shape_is("logits", lm_head, &[vocab, hidden_size])?;
+        let row_bytes = hidden_size * 4;
+        let last = self.act(Act::Hidden)?.part((tokens - rows) * row_bytes, rows * row_bytes)?;
+        let (norm, normed) = (self.tensor(norm)?, self.act(Act::Normed)?);
+        self.kernels.rmsnorm(&self.stream, &last, norm, normed, [rows, hidden_size], self.eps())?;
+        self.product(lm_head, normed, self.act(Act::Logits)?, [rows, vocab, hidden_size])?;
+        self.logits_rows = rows;
+        Ok(())
+    }
+
+    fn read_logits(&mut self, out: &mut Vec<f32>) -> OpResult {
+        let elements = self.logits_rows * self.config.vocab_size;
+        if elements == 0 {
+            return refuse("read_logits before logits".into());
+        }
+        out.clear();
+        out.resize(elements, 0.0);
+        let logits = self.act(Act::Logits)?.part(0, elements * 4)?;
+        Ok(self.stream.read(&logits, bytemuck::cast_slice_mut(out))?)
+    }
+
+    fn argmax(&mut self) -> Result<u32, BackendError> {
+        let vocab = self.config.vocab_size;
+        let Some(row) = self.logits_rows.checked_sub(1) else { return refuse("argmax before logits".into()) };
+        let logits = self.act(Act::Logits)?.part(row * vocab * 4, vocab * 4)?;
+        let chosen = self.ids.part(self.plan.max_chunk * 4, 4)?;
+        self.kernels.argmax(&self.stream, &logits, &chosen, [1, vocab])?;
+        let mut id = [0u8; 4];
+        self.stream.read(&chosen, &mut id)?;
+        match u32::from_le_bytes(id) {
+            device_ops::argmax::NAN_ID => refuse("argmax: the logits hold a NaN".into()),
+            id if id as usize >= vocab => refuse(format!("argmax: id {id}, the vocabulary has {vocab}")),
+            id => Ok(id),
+        }
+    }
+
+    fn read_hidden(&mut self, out: &mut Vec<f32>) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        let hidden_size = self.config.hidden_size;
+        out.clear();
+        out.resize(hidden_size, 0.0);
+        let last = self.act(Act::Hidden)?.part((tokens - 1) * hidden_size * 4, hidden_size * 4)?;
+        Ok(self.stream.read(&last, bytemuck::cast_slice_mut(out))?)
+    }
+}

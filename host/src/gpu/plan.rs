@@ -1,0 +1,268 @@
+//! All device memory of a loaded model, counted before the first byte is asked for: weights, KV cache, activations, tables. Nothing is
+//! allocated after load. It allocates nothing itself and knows no addresses.
+
+use std::fmt;
+
+use device_ops::kv_append;
+
+use crate::model::config::ModelConfig;
+use crate::model::ops::Act;
+use crate::model::weights::Weights;
+
+/// Bytes of logits held at most, so that a wide vocabulary does not make a chunk's logits larger than the model.
+const LOGITS_BYTES: usize = 256 << 20;
+
+/// Sizes of everything, in bytes, and the limits that follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Longest context.
+    pub context_len: usize,
+    /// Positions the cache holds: the context, rounded up to what attention reads at once.
+    pub capacity: usize,
+    /// Most tokens of one pass.
+    pub max_chunk: usize,
+    /// Most rows of logits.
+    pub max_logits_rows: usize,
+    /// All weights.
+    pub weight_bytes: usize,
+    /// Keys of one layer; values are as large.
+    pub cache_bytes: usize,
+    /// Keys and values of all layers.
+    pub all_cache_bytes: usize,
+    /// All activations and the ids that go in and out.
+    pub activation_bytes: usize,
+    /// The rotary table.
+    pub rope_bytes: usize,
+}
+
+/// Elements of a row of an activation, and bytes of an element.
+pub fn row(config: &ModelConfig, act: Act) -> (usize, usize) {
+    const BF16: usize = 2;
+    const F32: usize = 4;
+    match act {
+        Act::Hidden | Act::Proj => (config.hidden_size, F32),
+        Act::Normed => (config.hidden_size, BF16),
+        Act::Query => (config.q_size(), F32),
+        Act::Key | Act::Value => (config.kv_size(), F32),
+        Act::Attn => (config.q_size(), BF16),
+        Act::Gate | Act::Up => (config.intermediate_size, F32),
+        Act::Mlp => (config.intermediate_size, BF16),
+        Act::Logits => (config.vocab_size, F32),
+    }
+}
+
+/// Every activation, in the order of a pass.
+pub const ACTS: [Act; 11] = [
+    Act::Hidden,
+    Act::Normed,
+    Act::Query,
+    Act::Key,
+    Act::Value,
+    Act::Attn,
+    Act::Proj,
+    Act::Gate,
+    Act::Up,
+    Act::Mlp,
+    Act::Logits,
+];
+
+/// Why a model cannot be run by these kernels, whatever the memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A size the kernels were not made for.
+    #[error("{what} is {found}, the GPU kernels need {needed}")]
+    Shape {
+        /// Name in the configuration.
+        what: &'static str,
+        /// The configuration's.
+        found: usize,
+        /// What would do.
+        needed: String,
+    },
+    /// A product that does not fit this computer's addresses.
+    #[error("the model's sizes overflow: {0}")]
+    Overflow(&'static str),
+}
+
+impl Plan {
+    /// Counts a model of `config` for a context of `context_len` tokens and passes of at most `max_chunk`.
+    ///
+    /// # Errors
+    /// [`PlanError`]: a shape without kernels, or sizes that overflow.
+    pub fn new(
+        config: &ModelConfig,
+        weights: &Weights,
+        context_len: usize,
+        max_chunk: usize,
+    ) -> Result<Self, PlanError> {
+        check_shapes(config, context_len)?;
+        let max_chunk = max_chunk.clamp(1, context_len).min(crate::hip::kernels::MAX_TOKENS);
+        let max_logits_rows = (LOGITS_BYTES / (config.vocab_size * 4)).clamp(1, max_chunk);
+        let overflow = |what| move || PlanError::Overflow(what);
+        let capacity = kv_append::capacity(context_len as u32) as usize;
+        let cache_bytes = product(&[config.kv_size(), capacity, 2]).ok_or_else(overflow("KV cache"))?;
+        let all_cache_bytes = product(&[cache_bytes, 2, config.num_hidden_layers]).ok_or_else(overflow("KV cache"))?;
+        let rope_bytes = product(&[context_len, config.head_dim, 4]).ok_or_else(overflow("rotary table"))?;
+        let mut plan = Self {
+            context_len,
+            capacity,
+            max_chunk,
+            max_logits_rows,
+            weight_bytes: 0,
+            cache_bytes,
+            all_cache_bytes,
+            activation_bytes: 0,
+            rope_bytes,
+        };
+        for spec in weights.specs() {
+            let bytes = product(&spec.shape).and_then(|elements| elements.checked_mul(2));
+            let sum = bytes.and_then(|bytes| plan.weight_bytes.checked_add(bytes));
+            plan.weight_bytes = sum.ok_or_else(overflow("weights"))?;
+        }
+        let mut activations = plan.ids_bytes();
+        for act in ACTS {
+            let sum = plan.act_bytes(config, act).and_then(|bytes| activations.checked_add(bytes));
+            activations = sum.ok_or_else(overflow("activations"))?;
+        }
+        plan.activation_bytes = activations;
+        plan.checked_total().ok_or_else(overflow("all together"))?;
+        Ok(plan)
+    }
+
+    /// Bytes of one activation's buffer.
+    pub fn act_bytes(&self, config: &ModelConfig, act: Act) -> Option<usize> {
+        let (elements, bytes) = row(config, act);
+        let rows = if act == Act::Logits { self.max_logits_rows } else { self.max_chunk };
+        product(&[rows, elements, bytes])
+    }
+
+    /// Bytes of a pass's ids and of the chosen id behind them.
+    pub fn ids_bytes(&self) -> usize {
+        self.max_chunk * 4 + 4
+    }
+
+    /// Everything.
+    pub fn total_bytes(&self) -> usize {
+        // Checked once in `new`.
+        self.checked_total().unwrap_or(usize::MAX)
+    }
+
+    fn checked_total(&self) -> Option<usize> {
+        [self.weight_bytes, self.all_cache_bytes, self.activation_bytes, self.rope_bytes]
+            .iter()
+            .try_fold(0usize, |sum, &bytes| sum.checked_add(bytes))
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "weights {} + KV cache for {} tokens {} + activations {} + rotary table {} bytes",
+            self.weight_bytes, self.context_len, self.all_cache_bytes, self.activation_bytes, self.rope_bytes
+        )
+    }
+}
+
+fn product(factors: &[usize]) -> Option<usize> {
+    factors.iter().try_fold(1usize, |product, &factor| product.checked_mul(factor))
+}
+
+fn check_shapes(config: &ModelConfig, context_len: usize) -> Result<(), PlanError> {
+    let refuse = |what, found, needed: String| Err(PlanError::Shape { what, found, needed });
+    if config.head_dim != 64 && config.head_dim != 128 {
+        return refuse("head_dim", config.head_dim, "64 or 128".into());
+    }
+    for (what, found) in [("hidden_size", config.hidden_size), ("intermediate_size", config.intermediate_size)] {
+        if found == 0 || !found.is_multiple_of(64) {
+            return refuse(what, found, "a positive multiple of 64".into());
+        }
+    }
+    for (what, found) in [
+        ("num_hidden_layers", config.num_hidden_layers),
+        ("num_key_value_heads", config.num_key_value_heads),
+        ("num_attention_heads", config.num_attention_heads),
+        ("vocab_size", config.vocab_size),
+    ] {
+        if found == 0 || i32::try_from(found).is_err() {
+            return refuse(what, found, format!("1 to {}", i32::MAX));
+        }
+    }
+    if !config.num_attention_heads.is_multiple_of(config.num_key_value_heads) {
+        let needed = format!("a multiple of the {} key/value heads", config.num_key_value_heads);
+        return refuse("num_attention_heads", config.num_attention_heads, needed);
+    }
+    if context_len == 0 || context_len > config.max_position_embeddings || i32::try_from(context_len).is_err() {
+        return refuse("context length", context_len, format!("1 to {}", config.max_position_embeddings));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> ModelConfig {
+        ModelConfig {
+            hidden_size: 1024,
+            intermediate_size: 3072,
+            num_hidden_layers: 28,
+            num_attention_heads: 16,
+            num_key_value_heads: 8,
+            head_dim: 128,
+            vocab_size: 151_936,
+            max_position_embeddings: 40_960,
+            rms_norm_eps: 1e-6,
+            rope_theta: 1e6,
+            tie_word_embeddings: true,
+        }
+    }
+
+    fn plan(config: &ModelConfig, context: usize, chunk: usize) -> Result<Plan, PlanError> {
+        Plan::new(config, &Weights::new(config), context, chunk)
+    }
+
+    #[test]
+    fn the_06b_shape_counts_as_by_hand() {
+        let plan = plan(&config(), 40_960, 512).expect("it fits");
+        // Qwen3-0.6B: 596 049 920 parameters, two bytes each.
+        assert_eq!(plan.weight_bytes, 596_049_920 * 2);
+        // 28 layers × keys and values × 8 heads × 128 × 40 960 positions × 2 bytes.
+        assert_eq!(plan.all_cache_bytes, 28 * 2 * 8 * 128 * 40_960 * 2);
+        assert_eq!(plan.rope_bytes, 40_960 * 128 * 4);
+        assert_eq!(plan.max_logits_rows, 441);
+        let per_token = 1024 * (4 + 4 + 2) + 2048 * (4 + 2) + 1024 * (4 + 4) + 3072 * (4 + 4 + 2);
+        assert_eq!(plan.activation_bytes, 512 * per_token + 441 * 151_936 * 4 + 513 * 4);
+    }
+
+    #[test]
+    fn context_and_chunk_bound_each_other() {
+        let small = plan(&config(), 33, 512).expect("it fits");
+        assert_eq!((small.max_chunk, small.capacity), (33, 64));
+        assert_eq!(plan(&config(), 32, 0).expect("at least one token").max_chunk, 1);
+        for context in [0, 40_961] {
+            let error = plan(&config(), context, 512).expect_err("outside the model").to_string();
+            assert!(error.contains(&context.to_string()) && error.contains("40960"), "{error}");
+        }
+    }
+
+    #[test]
+    fn shapes_without_kernels_are_refused_by_name_and_number() {
+        type Change = fn(&mut ModelConfig);
+        let wrong: [(Change, &str); 6] = [
+            (|c| c.head_dim = 96, "head_dim is 96"),
+            (|c| c.hidden_size = 1000, "hidden_size is 1000"),
+            (|c| c.intermediate_size = 0, "intermediate_size is 0"),
+            (|c| c.num_attention_heads = 12, "num_attention_heads is 12"),
+            (|c| c.num_key_value_heads = 0, "num_key_value_heads is 0"),
+            (|c| c.vocab_size = 1 << 33, "vocab_size is 8589934592"),
+        ];
+        let weights = Weights::new(&config());
+        for (change, part) in wrong {
+            let mut config = config();
+            change(&mut config);
+            let error = Plan::new(&config, &weights, 1024, 512).expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
