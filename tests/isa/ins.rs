@@ -15,7 +15,7 @@
 //! - Places: `v3` (all lanes), `v3.5` (lane 5), `s7`, `vcc` `exec` (32 bits), `ttmp9`, `m0`, `mode`, `scc`, `lds[8]` `mem[8]` (the dword
 //!   at a byte offset), `scratch[8].5` (the dword at a byte offset of lane 5). Pairs take one 64-bit value: `v[2:3]`, `s[4:5]`.
 //!   `lds.bytes`, `mem.bytes`, `scratch.bytes` set sizes (256, 256 and 64 unless said). After `=>` also `pc` (bytes from the
-//!   instruction, where it jumps) and `flow` (`yield`, `barrier`, `end`).
+//!   instruction, where it jumps) and `flow` (`yield`, `signal`, `first`, `wait`, `end`).
 //! - Values: `17`, `-1`, `0xff`; `1.5f` f32, `1.5h` f16, `1.5b` bf16, `1.5d` f64, where `inf` and `nan` may stand for the number
 //!   (`nanf` after `=>` matches any NaN); `&mem+16` an address in the memory, `&lds+16` and `&scratch+16` flat addresses;
 //!   `(hi, lo)` two 16-bit values; `[a, b, c]` lanes 0, 1, 2…, the last value in all further lanes.
@@ -23,7 +23,7 @@
 //! - Before: EXEC is all ones, MODE as at a launch; everything else holds a pattern that differs by register and lane.
 
 use emulator::Memory;
-use emulator::wave::{Cx, EXEC, Flow, LaunchInfo, Lds, M0, TTMP0, VCC, Wave};
+use emulator::wave::{Barrier, Cx, EXEC, Flow, LaunchInfo, Lds, M0, TTMP0, VCC, Wave};
 
 /// One row of a file.
 pub struct Row {
@@ -393,7 +393,9 @@ pub fn check(row: &Row) -> Result<(), String> {
     let wanted = match (&ends[0], ends[1].as_deref()) {
         (Some(pc), _) => Flow::Jump(CODE.wrapping_add_signed(pc.parse::<i64>().map_err(|_| format!("pc {pc}"))?)),
         (None, Some("yield")) => Flow::Yield,
-        (None, Some("barrier")) => Flow::Barrier,
+        (None, Some("signal")) => Flow::Barrier(Barrier::Signal),
+        (None, Some("first")) => Flow::Barrier(Barrier::SignalIsFirst),
+        (None, Some("wait")) => Flow::Barrier(Barrier::Wait),
         (None, Some("end")) => Flow::End,
         (None, Some(other)) => return Err(format!("flow {other}")),
         (None, None) => Flow::Next,
