@@ -1,2 +1,5 @@
-//! The binary.
-fn main() {}
+//! The binary: everything it does is [`zynfer::cli`].
+
+fn main() -> std::process::ExitCode {
+    zynfer::cli::main()
+}

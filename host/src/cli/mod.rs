@@ -1,1 +1,133 @@
-//! cli
+//! The command line: flags in, an answer on stdout, everything else on stderr, an exit code (0 done, 1 failed, 2 wrong usage, 130
+//! interrupted). One file per command; shared are [`model`] (opening one), [`sampling`], [`chat_prompt`], [`generate`] and
+//! [`output`] (streams, colour, progress). Nothing is computed here.
+
+mod chat;
+mod chat_prompt;
+mod compile;
+mod error;
+mod generate;
+mod inspect;
+mod interrupt;
+mod logits;
+mod model;
+mod output;
+mod perplexity;
+mod run;
+mod sampling;
+mod template;
+mod text_input;
+mod tokenize;
+
+use std::process::ExitCode;
+
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use self::error::{CliError, CliResult};
+use self::output::{Color, Ui};
+
+const EXAMPLES: &str = "\
+Examples:
+  zynfer compile models/Qwen3-0.6B -o qwen3-0.6b.zynfer
+  zynfer run qwen3-0.6b.zynfer --chat --prompt 'Why is the sky blue?'
+  zynfer run qwen3-0.6b.zynfer --prompt 'Once upon a time' --greedy --max-new 48 --json
+  cat question.txt | zynfer run qwen3-0.6b.zynfer --chat --prompt-file -
+  zynfer chat qwen3-0.6b.zynfer --system 'Answer in one sentence.'
+  zynfer run qwen3-0.6b.zynfer --prompt Hi --backend emulator    # the GPU's machine code, without the GPU
+  zynfer doctor
+
+MODEL is a .zynfer file or a Hugging Face folder. Flags win over environment variables, these over the model's own defaults.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
+
+/// LLM inference for AMD RDNA 4 (gfx1201), in Rust from end to end.
+#[derive(Debug, Parser)]
+#[command(name = "zynfer", version, after_help = EXAMPLES, max_term_width = 110, disable_help_subcommand = true)]
+struct Cli {
+    /// Colour: on a terminal unless NO_COLOR is set or TERM is dumb; always; never
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    color: Color,
+    /// Say nothing on stderr but errors
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Compile(compile::Args),
+    Inspect(inspect::Args),
+    Run(run::Args),
+    Chat(chat::Args),
+    Tokenize(tokenize::Args),
+    Template(template::Args),
+    Logits(logits::Args),
+    Perplexity(perplexity::Args),
+}
+
+/// Reads the process's arguments, runs the command and gives the exit code.
+pub fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let color = color_before_parsing(&arguments);
+    let parsed = Cli::command().color(color).try_get_matches_from(&arguments);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers (0), the rest is wrong usage (2); a closed pipe is nobody's fault.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let ui = Ui::new(cli.color, cli.quiet);
+    interrupt::install();
+    match dispatch(&cli.command, &ui) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if let Some(message) = error.message() {
+                ui.error(message);
+            }
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn dispatch(command: &Command, ui: &Ui) -> CliResult<()> {
+    match command {
+        Command::Compile(args) => compile::run(args, ui),
+        Command::Inspect(args) => inspect::run(args, ui),
+        Command::Run(args) => run::run(args, ui),
+        Command::Chat(args) => chat::run(args, ui),
+        Command::Tokenize(args) => tokenize::run(args, ui),
+        Command::Template(args) => template::run(args, ui),
+        Command::Logits(args) => logits::run(args, ui),
+        Command::Perplexity(args) => perplexity::run(args, ui),
+    }
+}
+
+/// What `--color` says, for messages about arguments that do not parse. Without the flag the environment decides.
+fn color_before_parsing(arguments: &[std::ffi::OsString]) -> ColorChoice {
+    let mut arguments = arguments.iter().map(|argument| argument.to_string_lossy());
+    while let Some(argument) = arguments.next() {
+        let value = match argument.strip_prefix("--color=") {
+            Some(value) => value.to_string(),
+            None if argument == "--color" => arguments.next().unwrap_or_default().to_string(),
+            None => continue,
+        };
+        match value.as_str() {
+            "always" => return ColorChoice::Always,
+            "never" => return ColorChoice::Never,
+            _ => {}
+        }
+    }
+    ColorChoice::Auto
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_are_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,88 @@
+//! How a command ends when it does not end well, and the exit code of each way. The words come from the part that failed.
+
+use std::fmt::Display;
+use std::io;
+
+use crate::artifact::LoadError;
+use crate::engine::{EngineError, RequestError};
+use crate::text::TextError;
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub(super) enum CliError {
+    /// The caller's flags or values are wrong.
+    Usage(String),
+    /// It could not be done.
+    Failed(String),
+    /// Ctrl-C.
+    Interrupted,
+    /// Whoever read the answer stopped reading: nothing to say to anyone.
+    Closed,
+}
+
+/// Result of a command.
+pub(super) type CliResult<T> = Result<T, CliError>;
+
+impl CliError {
+    pub(super) fn usage(message: impl Display) -> Self {
+        CliError::Usage(message.to_string())
+    }
+
+    pub(super) fn failed(message: impl Display) -> Self {
+        CliError::Failed(message.to_string())
+    }
+
+    /// A failed read or write of the file called `name`.
+    pub(super) fn file(name: &std::path::Path, error: &io::Error) -> Self {
+        CliError::Failed(format!("{}: {error}", name.display()))
+    }
+
+    /// What to tell the user, if anything.
+    pub(super) fn message(&self) -> Option<&str> {
+        match self {
+            CliError::Usage(message) | CliError::Failed(message) => Some(message),
+            CliError::Interrupted | CliError::Closed => None,
+        }
+    }
+
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            CliError::Usage(_) => 2,
+            CliError::Failed(_) => 1,
+            CliError::Interrupted => 130,
+            CliError::Closed => 0,
+        }
+    }
+}
+
+impl From<LoadError> for CliError {
+    fn from(error: LoadError) -> Self {
+        CliError::failed(error)
+    }
+}
+
+impl From<TextError> for CliError {
+    fn from(error: TextError) -> Self {
+        CliError::failed(error)
+    }
+}
+
+impl From<RequestError> for CliError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            // A value out of its range is a wrong flag; a prompt that does not fit is not.
+            RequestError::Field { .. } => CliError::usage(error),
+            RequestError::ContextLength { .. } | RequestError::TokenId { .. } => CliError::failed(error),
+        }
+    }
+}
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Request(error) => error.into(),
+            EngineError::Cancelled => CliError::Interrupted,
+            other => CliError::failed(other),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `zynfer inspect`: what is in a model, and with `--verify` whether its bytes are what was written.
+
+use serde_json::json;
+
+use crate::artifact::Artifact;
+
+use super::error::CliResult;
+use super::model::ModelArgs;
+use super::output::{Look, Ui, Unit, bytes};
+use super::sampling;
+
+/// Show what is in a model
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Hash every object and compare with what is recorded
+    #[arg(long)]
+    verify: bool,
+    /// List every tensor
+    #[arg(long)]
+    tensors: bool,
+    /// Print one JSON object: the directory, and what was verified
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
+    let model = args.model.open(ui)?;
+    let artifact = &model.artifact;
+    let mut verified = None;
+    if args.verify {
+        let mut progress = ui.progress("verify", Unit::Bytes);
+        verified = Some(artifact.verify(&mut |done, total| progress.update(done, total))?);
+    }
+    if args.json {
+        let mut report = artifact.directory_json();
+        report["path"] = artifact.path().to_string_lossy().into();
+        report["file_bytes"] = artifact.file_bytes().into();
+        report["weight_bytes"] = artifact.weight_bytes().into();
+        report["parameters"] = artifact.parameter_count().into();
+        report["notes"] = artifact.notes().into();
+        report["effective_sampling"] =
+            sampling::describe(&sampling::model_defaults(artifact.generation()).resolve()).into();
+        if let Some(verified) = verified {
+            report["verified"] = json!({"objects": verified.objects, "bytes": verified.bytes});
+        }
+        return ui.out_json(&report);
+    }
+    for (name, value) in facts(artifact) {
+        ui.out(&format!("{} {value}\n", ui.styled(Look::Bold, &format!("{name:<20}"))))?;
+    }
+    if args.tensors {
+        for tensor in artifact.tensors() {
+            let shape = tensor.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" × ");
+            ui.out(&format!(
+                "{:<48} {:?} [{shape}] {}\n",
+                tensor.name,
+                tensor.dtype,
+                bytes(tensor.bytes.len() as u64)
+            ))?;
+        }
+    }
+    if let Some(verified) = verified {
+        ui.out(&format!("verified: {} objects, {} bytes, all as written\n", verified.objects, verified.bytes))?;
+    }
+    Ok(())
+}
+
+fn facts(artifact: &Artifact) -> Vec<(&'static str, String)> {
+    let config = artifact.config();
+    let yes = |there: bool| if there { "yes" } else { "no" }.to_string();
+    let ids = artifact.end_ids().iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let mut facts = vec![
+        ("name", artifact.name().to_string()),
+        ("kind", if artifact.is_folder() { "Hugging Face folder" } else { ".zynfer file" }.to_string()),
+        ("size", bytes(artifact.file_bytes())),
+        ("parameters", artifact.parameter_count().to_string()),
+        ("tensors", format!("{}, {}", artifact.tensors().len(), bytes(artifact.weight_bytes()))),
+        ("layers", config.num_hidden_layers.to_string()),
+        ("hidden_size", config.hidden_size.to_string()),
+        ("intermediate_size", config.intermediate_size.to_string()),
+        (
+            "attention",
+            format!(
+                "{} heads, {} kv heads, head_dim {}",
+                config.num_attention_heads, config.num_key_value_heads, config.head_dim
+            ),
+        ),
+        ("vocab_size", config.vocab_size.to_string()),
+        ("context", format!("{} tokens, rope_theta {}", config.max_position_embeddings, config.rope_theta)),
+        ("tied lm_head", yes(config.tie_word_embeddings)),
+        ("end ids", if ids.is_empty() { "none".into() } else { ids }),
+        ("sampling", sampling::describe(&sampling::model_defaults(artifact.generation()).resolve())),
+        ("tokenizer", yes(artifact.tokenizer_json().is_some())),
+        ("chat template", yes(artifact.chat_template().is_some())),
+    ];
+    let unused = &artifact.generation().unused;
+    if !unused.is_empty() {
+        facts.push(("unused settings", unused.join(", ")));
+    }
+    facts
+}

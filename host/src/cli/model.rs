@@ -1,0 +1,188 @@
+//! Opening what the user calls MODEL, and the backend they ask for. A named backend that is not there is an error; `auto` says in
+//! one line what it chose and why.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::artifact::{Artifact, LoadMode};
+use crate::cpu::{CpuBackend, CpuOptions};
+use crate::engine::Engine;
+use crate::model::config::ModelConfig;
+use crate::model::ops::Ops;
+use crate::model::weights::Weights;
+use crate::text::{SpecialStrings, Tokenizer};
+
+use super::chat_prompt::special_strings;
+use super::error::{CliError, CliResult};
+use super::output::Ui;
+use super::text_input;
+
+/// Context unless the user or the prompt asks for more, in tokens.
+const DEFAULT_CONTEXT: usize = 4096;
+
+/// Which model.
+#[derive(Debug, clap::Args)]
+pub(super) struct ModelArgs {
+    /// A .zynfer file or a Hugging Face folder
+    #[arg(value_name = "MODEL", required_unless_present = "model_flag", conflicts_with = "model_flag")]
+    model: Option<PathBuf>,
+    /// The same as MODEL
+    #[arg(short = 'm', long = "model", value_name = "MODEL", id = "model_flag")]
+    model_flag: Option<PathBuf>,
+    /// How weights reach memory
+    #[arg(long, value_enum, default_value_t = Load::Mmap, value_name = "HOW")]
+    load: Load,
+}
+
+/// `--load`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Load {
+    /// Mapped from the file.
+    Mmap,
+    /// Read into memory: for slow or changing storage.
+    Read,
+}
+
+/// `--backend`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Backend {
+    /// The GPU if a supported one is there, else the CPU
+    Auto,
+    /// This machine's processor
+    Cpu,
+    /// The card, through AMD's HIP
+    AmdHip,
+    /// The card's machine code without the card
+    Emulator,
+}
+
+/// Where to compute.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Machine")]
+pub(super) struct BackendArgs {
+    /// Where to compute
+    #[arg(long, value_enum, env = "ZYNFER_BACKEND", default_value_t = Backend::Auto, hide_env_values = true, value_name = "NAME")]
+    backend: Backend,
+    /// Which GPU: a number, GPU-<id> or auto
+    #[arg(long, env = "ZYNFER_DEVICE", hide_env_values = true, default_value = "auto", value_name = "N")]
+    device: String,
+    /// Longest context in tokens, as 4096 or 4k; at most the model's
+    #[arg(short = 'c', long, value_name = "TOKENS", value_parser = text_input::parse_count)]
+    ctx_size: Option<usize>,
+    /// Threads of the CPU backend; 0 takes every core
+    #[arg(short = 't', long, default_value_t = 0, value_name = "N")]
+    threads: usize,
+}
+
+/// A model whose text can be read; its weights are not touched yet.
+pub(super) struct Model {
+    pub(super) artifact: Artifact,
+    started: Instant,
+}
+
+/// A model on a backend.
+pub(super) struct Loaded {
+    pub(super) engine: Engine,
+    /// From the command's start to now.
+    pub(super) load: Duration,
+}
+
+impl ModelArgs {
+    /// The path the user gave.
+    pub(super) fn path(&self) -> &Path {
+        let path = self.model.as_deref().or(self.model_flag.as_deref());
+        path.expect("clap demands one of the two")
+    }
+
+    /// Opens and checks it.
+    pub(super) fn open(&self, ui: &Ui) -> CliResult<Model> {
+        let started = Instant::now();
+        let mode = match self.load {
+            Load::Mmap => LoadMode::Mmap,
+            Load::Read => LoadMode::Read,
+        };
+        let artifact = Artifact::open(self.path(), mode)?;
+        if artifact.is_folder() {
+            ui.say(&format!("{}: a Hugging Face folder, compiled in memory", self.path().display()));
+        }
+        for note in artifact.notes() {
+            ui.note(note);
+        }
+        Ok(Model { artifact, started })
+    }
+}
+
+impl Model {
+    /// Its tokenizer.
+    pub(super) fn tokenizer(&self) -> CliResult<Tokenizer> {
+        let Some(json) = self.artifact.tokenizer_json() else {
+            return Err(CliError::failed(format!(
+                "{}: has no tokenizer, so text cannot be used",
+                self.artifact.path().display()
+            )));
+        };
+        let tokenizer = Tokenizer::from_bytes(json)?;
+        let (ids, rows) = (tokenizer.vocab_size(), self.artifact.config().vocab_size);
+        if ids > rows {
+            return Err(CliError::failed(format!("tokenizer.json: {ids} ids, but the model's vocab_size is {rows}")));
+        }
+        Ok(tokenizer)
+    }
+
+    /// The context to plan for, where a command needs `wanted` tokens.
+    pub(super) fn context(&self, backend: &BackendArgs, wanted: usize) -> CliResult<usize> {
+        let most = self.artifact.config().max_position_embeddings;
+        match backend.ctx_size {
+            Some(0) => Err(CliError::usage("--ctx-size: 0 tokens given, at least 1 is needed")),
+            Some(size) if size > most => {
+                Err(CliError::failed(format!("--ctx-size: {size} tokens asked for, the model has {most} positions")))
+            }
+            Some(size) => Ok(size),
+            None => Ok(wanted.max(DEFAULT_CONTEXT).min(most)),
+        }
+    }
+
+    /// Loads it for a context of `context` tokens.
+    pub(super) fn load(self, backend: &BackendArgs, context: usize, ui: &Ui) -> CliResult<Loaded> {
+        let config = self.artifact.config().clone();
+        let weights = Weights::new(&config);
+        let ops = open_backend(backend, &self.artifact, &config, &weights, context, ui)?;
+        // What was copied while loading must be what was checked.
+        self.artifact.check_unchanged()?;
+        let end_ids = self.artifact.end_ids().to_vec();
+        let engine = Engine::new(ops, weights, &config, end_ids)?;
+        Ok(Loaded { engine, load: self.started.elapsed() })
+    }
+
+    /// `bos_token`, `eos_token`, … where the model is a folder that names them.
+    pub(super) fn special_strings(&self) -> CliResult<SpecialStrings> {
+        let path = self.artifact.path().join("tokenizer_config.json");
+        if !self.artifact.is_folder() || !path.exists() {
+            return Ok(SpecialStrings::new());
+        }
+        let config = serde_json::from_slice(&text_input::read_bytes(&path)?)
+            .map_err(|error| CliError::failed(format!("{}: not JSON: {error}", path.display())))?;
+        Ok(special_strings(&config))
+    }
+}
+
+fn open_backend(
+    args: &BackendArgs,
+    artifact: &Artifact,
+    config: &ModelConfig,
+    weights: &Weights,
+    context: usize,
+    ui: &Ui,
+) -> CliResult<Box<dyn Ops>> {
+    let _ = (&args.device, ui);
+    match args.backend {
+        Backend::Auto | Backend::Cpu => {
+            let options = CpuOptions { threads: args.threads, ..CpuOptions::new(context) };
+            let source = Arc::new(artifact.clone());
+            let backend = CpuBackend::new(config, weights, source, options).map_err(CliError::failed)?;
+            Ok(Box::new(backend))
+        }
+        Backend::AmdHip | Backend::Emulator => Err(CliError::failed("not wired")),
+    }
+}
