@@ -167,3 +167,13 @@ pub fn src_text(code: u16, ty: Ty, literal: u32) -> String {
         _ => format!("?{code}"),
     }
 }
+
+/// Whether an inline constant could stand for this literal in an operand of the type; LLVM then prints `lit(…)`.
+pub fn is_inline(literal: u32, ty: Ty) -> bool {
+    let floats = (240..=248).any(|code| match ty {
+        Ty::PkF16 | Ty::PkBf16 | Ty::F16 | Ty::Bf16 => float(code, ty) == literal as u64,
+        _ => float(code, Ty::F32) == literal as u64,
+    });
+    let integer = if matches!(ty, Ty::F16 | Ty::Bf16) { literal as i16 as i32 } else { literal as i32 };
+    floats || (-16..=64).contains(&integer)
+}

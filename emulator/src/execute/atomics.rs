@@ -1,0 +1,115 @@
+//! What a read-modify-write computes: old value, data and second operand give the new value. The same operations serve global memory,
+//! LDS and buffers. Memory float adds keep denormals and round to nearest even whatever MODE says; the LDS ones do the same here,
+//! which differs from hardware only where MODE flushes denormals (our kernels keep them).
+
+/// A 32-bit operation: old, data, second operand.
+pub type Op32 = fn(u32, u32, u32) -> u32;
+/// A 64-bit operation.
+pub type Op64 = fn(u64, u64, u64) -> u64;
+
+/// Defines integer operations for both widths: `name(old, data, second)`.
+macro_rules! integer {
+    ($($(#[$doc:meta])* $name32:ident $name64:ident ($old:ident, $data:ident, $second:ident) $body:expr;)*) => { $(
+        $(#[$doc])*
+        pub fn $name32($old: u32, $data: u32, $second: u32) -> u32 { $body }
+        $(#[$doc])*
+        pub fn $name64($old: u64, $data: u64, $second: u64) -> u64 { $body }
+    )* };
+}
+
+integer! {
+    /// The data replaces it.
+    swap32 swap64(_old, data, _second) data;
+    /// The data replaces it where it equals the second operand.
+    cmpswap32 cmpswap64(old, data, compare) if old == compare { data } else { old };
+    /// Wrapping sum.
+    add32 add64(old, data, _second) old.wrapping_add(data);
+    /// Wrapping difference.
+    sub32 sub64(old, data, _second) old.wrapping_sub(data);
+    /// Difference the other way round.
+    rsub32 rsub64(old, data, _second) data.wrapping_sub(old);
+    /// Unsigned minimum.
+    min_u32 min_u64(old, data, _second) old.min(data);
+    /// Unsigned maximum.
+    max_u32 max_u64(old, data, _second) old.max(data);
+    /// Bitwise and.
+    and32 and64(old, data, _second) old & data;
+    /// Bitwise or.
+    or32 or64(old, data, _second) old | data;
+    /// Bitwise exclusive or.
+    xor32 xor64(old, data, _second) old ^ data;
+    /// Counts up to the data, then starts at 0.
+    inc32 inc64(old, data, _second) if old >= data { 0 } else { old + 1 };
+    /// Counts down to 0, then starts at the data.
+    dec32 dec64(old, data, _second) if old == 0 || old > data { data } else { old - 1 };
+    /// Clears the data's bits and sets the second operand's.
+    mskor32 mskor64(old, clear, set) old & !clear | set;
+}
+
+/// Signed minimum.
+pub fn min_i32(old: u32, data: u32, _: u32) -> u32 {
+    (old as i32).min(data as i32) as u32
+}
+/// Signed maximum.
+pub fn max_i32(old: u32, data: u32, _: u32) -> u32 {
+    (old as i32).max(data as i32) as u32
+}
+/// Signed minimum.
+pub fn min_i64(old: u64, data: u64, _: u64) -> u64 {
+    (old as i64).min(data as i64) as u64
+}
+/// Signed maximum.
+pub fn max_i64(old: u64, data: u64, _: u64) -> u64 {
+    (old as i64).max(data as i64) as u64
+}
+/// Difference, not below 0.
+pub fn sub_clamp32(old: u32, data: u32, _: u32) -> u32 {
+    old.saturating_sub(data)
+}
+/// Difference where it is not negative, else nothing.
+pub fn cond_sub32(old: u32, data: u32, _: u32) -> u32 {
+    old.checked_sub(data).unwrap_or(old)
+}
+/// Each dword of the data with its top bit set replaces (without that bit) the dword in memory.
+pub fn condxchg(old: u64, data: u64, _: u64) -> u64 {
+    let half = |old: u32, data: u32| if data >> 31 != 0 { data & 0x7fff_ffff } else { old };
+    half(old as u32, data as u32) as u64 | (half((old >> 32) as u32, (data >> 32) as u32) as u64) << 32
+}
+
+/// f32 sum.
+pub fn add_f32(old: u32, data: u32, _: u32) -> u32 {
+    (f32::from_bits(old) + f32::from_bits(data)).to_bits()
+}
+/// f32 minimum: a number wins over a NaN, −0 is below +0.
+pub fn min_num_f32(old: u32, data: u32, _: u32) -> u32 {
+    let (a, b) = (f32::from_bits(old), f32::from_bits(data));
+    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_le()) { old } else { data }
+}
+/// f32 maximum: a number wins over a NaN, −0 is below +0.
+pub fn max_num_f32(old: u32, data: u32, _: u32) -> u32 {
+    let (a, b) = (f32::from_bits(old), f32::from_bits(data));
+    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_ge()) { old } else { data }
+}
+/// f64 minimum.
+pub fn min_num_f64(old: u64, data: u64, _: u64) -> u64 {
+    let (a, b) = (f64::from_bits(old), f64::from_bits(data));
+    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_le()) { old } else { data }
+}
+/// f64 maximum.
+pub fn max_num_f64(old: u64, data: u64, _: u64) -> u64 {
+    let (a, b) = (f64::from_bits(old), f64::from_bits(data));
+    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_ge()) { old } else { data }
+}
+/// Two f16 sums. The f32 sum has more than twice the bits of an f16 and two, so rounding it again changes nothing.
+pub fn pk_add_f16(old: u32, data: u32, _: u32) -> u32 {
+    let add = |a: u32, b: u32| {
+        let sum = half::f16::from_bits(a as u16).to_f32() + half::f16::from_bits(b as u16).to_f32();
+        half::f16::from_f32(sum).to_bits() as u32
+    };
+    add(old, data) | add(old >> 16, data >> 16) << 16
+}
+/// Two bf16 sums; rounding twice is harmless here too.
+pub fn pk_add_bf16(old: u32, data: u32, _: u32) -> u32 {
+    let add = |a: u32, b: u32| half::bf16::from_f32(f32::from_bits(a << 16) + f32::from_bits(b << 16)).to_bits() as u32;
+    add(old, data) | add(old >> 16, data >> 16) << 16
+}

@@ -1,0 +1,446 @@
+//! WMMA and SWMMAC: a 16×16 tile D = A·B + C spread over the wave. Which lane and register holds which element follows AMD's matrix
+//! instruction calculator; EXEC does not matter. Neither the order of summation nor its inner precision is published. Here floats are
+//! summed in f32 with fused steps in increasing k, starting from C (products of f16, bf16 and fp8 are exact in f32), and 16-bit
+//! results are rounded once at the end. Integers are exact: the sum of products is added to C once, wrapping, or saturating with clamp.
+
+use super::fp8;
+use super::packed::{default_mode, modified_c, to_f16};
+use crate::isa::{Inst, Src};
+use crate::wave::{Cx, Flow, Lanes, Step};
+
+/// Rows and columns of a tile, and lanes of half a wave.
+const N: usize = 16;
+
+/// The vector file.
+type Vgprs = [Lanes; 256];
+/// One operand by k: element `[k][n]` is A's row n or B's column n.
+type Operand<T, const K: usize> = [[T; N]; K];
+/// C or D by rows.
+type Tile<T> = [[T; N]; N];
+
+fn number(src: Src) -> u8 {
+    if let Src::Vgpr(first) = src { first } else { 0 }
+}
+
+/// Reads an operand of `bits`-bit elements: a lane of half h holds, in element s from its low bits on, the k that `k(h, s)` says.
+#[inline(always)]
+fn operand<T: Copy, const K: usize>(
+    vgpr: &Vgprs,
+    first: u8,
+    bits: usize,
+    zero: T,
+    k: impl Fn(usize, usize) -> usize,
+    convert: impl Fn(u32, usize) -> T,
+) -> Operand<T, K> {
+    let mut out = [[zero; N]; K];
+    for s in 0..K / 2 {
+        let lanes = &vgpr[first.wrapping_add((s * bits / 32) as u8) as usize];
+        for half in 0..2 {
+            let row = &mut out[k(half, s)];
+            for n in 0..N {
+                row[n] = convert(lanes[half * N + n] >> (s * bits % 32), s);
+            }
+        }
+    }
+    out
+}
+
+// Positions of k: of a dense operand with 16-bit elements, of any other dense one, and of B beside a sparse A.
+fn k_dense16(half: usize, s: usize) -> usize {
+    8 * (s / 4) + 4 * half + s % 4
+}
+fn k_linear<const K: usize>(half: usize, s: usize) -> usize {
+    K / 2 * half + s
+}
+fn k_sparse_b16(half: usize, s: usize) -> usize {
+    16 * (s / 8) + 8 * half + s % 8
+}
+
+/// The sign bits of neg_lo (even elements) and neg_hi (odd ones) for 16-bit elements of source n.
+#[inline(always)]
+fn signs(inst: &Inst, n: usize) -> [u32; 2] {
+    [(inst.mods.neg as u32 >> n & 1) << 15, (inst.mods.abs as u32 >> n & 1) << 15]
+}
+
+/// 16-bit float formats.
+trait Half {
+    fn to_f32(bits: u32) -> f32;
+    fn of_f32(value: f32) -> u32;
+}
+struct F16;
+impl Half for F16 {
+    #[inline(always)]
+    fn to_f32(bits: u32) -> f32 {
+        // Bit by bit, so that the compiler can do many at once: rescale, then put infinities and NaNs right.
+        let magnitude = (bits & 0x7fff) << 13;
+        let value = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000); // 2^112
+        let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+        f32::from_bits(value.to_bits() | special | (bits & 0x8000) << 16)
+    }
+    fn of_f32(value: f32) -> u32 {
+        to_f16(value)
+    }
+}
+struct Bf16;
+impl Half for Bf16 {
+    #[inline(always)]
+    fn to_f32(bits: u32) -> f32 {
+        f32::from_bits(bits << 16)
+    }
+    fn of_f32(value: f32) -> u32 {
+        half::bf16::from_f32(value).to_bits() as u32
+    }
+}
+
+#[inline(always)]
+fn operand16<H: Half, const K: usize>(
+    cx: &Cx,
+    inst: &Inst,
+    n: usize,
+    k: impl Fn(usize, usize) -> usize,
+) -> Operand<f32, K> {
+    let signs = signs(inst, n);
+    operand(&cx.wave.vgpr, number(inst.src[n]), 16, 0.0, k, |bits, s| H::to_f32((bits ^ signs[s % 2]) & 0xffff))
+}
+
+#[inline(always)]
+fn operand8<const K: usize>(cx: &Cx, first: u8, bf8: bool) -> Operand<f32, K> {
+    let table = fp8::table(bf8);
+    operand(&cx.wave.vgpr, first, 8, 0.0, k_linear::<K>, |bits, _| table[(bits & 0xff) as usize])
+}
+
+#[inline(always)]
+fn integers<const K: usize>(cx: &Cx, inst: &Inst, n: usize, bits: usize) -> Operand<i32, K> {
+    let signed = inst.mods.neg >> n & 1 != 0;
+    let unused = 32 - bits as u32;
+    operand(&cx.wave.vgpr, number(inst.src[n]), bits, 0, k_linear::<K>, |raw, _| {
+        if signed { (raw << unused) as i32 >> unused } else { (raw << unused >> unused) as i32 }
+    })
+}
+
+/// C or D in 32-bit elements: row 8h + e lies in register e of half h.
+#[inline(always)]
+fn tile32(cx: &Cx, src: Src) -> Tile<u32> {
+    let mut tile = [[0; N]; N];
+    for (row, out) in tile.iter_mut().enumerate() {
+        let lanes = match src {
+            Src::Vgpr(first) => cx.wave.vgpr[first.wrapping_add(row as u8 % 8) as usize],
+            other => [cx.wave.scalar(other); 32],
+        };
+        out.copy_from_slice(&lanes[row / 8 * N..][..N]);
+    }
+    tile
+}
+
+#[inline(always)]
+fn put32(cx: &mut Cx, dst: u8, tile: &Tile<u32>) -> Step {
+    for (row, values) in tile.iter().enumerate() {
+        let lanes = &mut cx.wave.vgpr[dst.wrapping_add(row as u8 % 8) as usize];
+        lanes[row / 8 * N..][..N].copy_from_slice(values);
+    }
+    Ok(Flow::Next)
+}
+
+/// C or D in 16-bit elements: rows 8h + 2v and 8h + 2v + 1 lie in register v of half h.
+fn tile16<H: Half>(cx: &Cx, src: Src) -> Tile<f32> {
+    std::array::from_fn(|row| {
+        let lanes = match src {
+            Src::Vgpr(first) => cx.wave.vgpr[first.wrapping_add((row % 8 / 2) as u8) as usize],
+            other => [cx.wave.scalar(other); 32],
+        };
+        std::array::from_fn(|n| H::to_f32(lanes[row / 8 * N + n] >> (16 * (row % 2)) & 0xffff))
+    })
+}
+
+fn put16<H: Half>(cx: &mut Cx, dst: u8, tile: &Tile<f32>) -> Step {
+    for v in 0..4 {
+        let lanes = &mut cx.wave.vgpr[dst.wrapping_add(v as u8) as usize];
+        for (lane, out) in lanes.iter_mut().enumerate() {
+            let row = 8 * (lane / N) + 2 * v;
+            *out = H::of_f32(tile[row][lane % N]) | H::of_f32(tile[row + 1][lane % N]) << 16;
+        }
+    }
+    Ok(Flow::Next)
+}
+
+/// C as f32, with the modifiers of a dense operation's third source.
+#[inline(always)]
+fn c_f32(cx: &Cx, inst: &Inst) -> Tile<f32> {
+    tile32(cx, inst.src[2]).map(|row| row.map(|bits| modified_c(f32::from_bits(bits), inst)))
+}
+
+#[inline(always)]
+fn multiply<const K: usize>(a: &Operand<f32, K>, b: &Operand<f32, K>, c: &mut Tile<f32>) {
+    for (m, row) in c.iter_mut().enumerate() {
+        let mut sum = *row;
+        for k in 0..K {
+            for n in 0..N {
+                sum[n] = a[k][m].mul_add(b[k][n], sum[n]);
+            }
+        }
+        *row = sum;
+    }
+}
+
+#[inline(always)]
+fn multiply_integers<const K: usize>(a: &Operand<i32, K>, b: &Operand<i32, K>, c: &mut Tile<u32>, clamp: bool) {
+    for (m, row) in c.iter_mut().enumerate() {
+        let mut sum = [0i32; N];
+        for k in 0..K {
+            for n in 0..N {
+                sum[n] += a[k][m] * b[k][n];
+            }
+        }
+        accumulate(row, &sum, clamp);
+    }
+}
+
+#[inline(always)]
+fn accumulate(c: &mut [u32; N], sum: &[i32; N], clamp: bool) {
+    for n in 0..N {
+        let old = c[n] as i32;
+        c[n] = (if clamp { old.saturating_add(sum[n]) } else { old.wrapping_add(sum[n]) }) as u32;
+    }
+}
+
+#[inline(always)]
+fn bits(tile: &Tile<f32>) -> Tile<u32> {
+    tile.map(|row| row.map(f32::to_bits))
+}
+
+#[inline(always)]
+fn half_to_f32<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
+    default_mode(cx, inst)?;
+    let arch = cx.arch;
+    let view = &*cx;
+    let tile = arch.dispatch(|| {
+        let mut c = c_f32(view, inst);
+        multiply::<16>(
+            &operand16::<H, 16>(view, inst, 0, k_dense16),
+            &operand16::<H, 16>(view, inst, 1, k_dense16),
+            &mut c,
+        );
+        bits(&c)
+    });
+    put32(cx, inst.dst, &tile)
+}
+
+/// `v_wmma_f32_16x16x16_f16`.
+pub fn f32_f16(cx: &mut Cx, inst: &Inst) -> Step {
+    half_to_f32::<F16>(cx, inst)
+}
+
+/// `v_wmma_f32_16x16x16_bf16`.
+pub fn f32_bf16(cx: &mut Cx, inst: &Inst) -> Step {
+    half_to_f32::<Bf16>(cx, inst)
+}
+
+#[inline(always)]
+fn half_to_half<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
+    default_mode(cx, inst)?;
+    let arch = cx.arch;
+    let view = &*cx;
+    let tile = arch.dispatch(|| {
+        let mut c = tile16::<H>(view, inst.src[2]).map(|row| row.map(|value| modified_c(value, inst)));
+        multiply::<16>(
+            &operand16::<H, 16>(view, inst, 0, k_dense16),
+            &operand16::<H, 16>(view, inst, 1, k_dense16),
+            &mut c,
+        );
+        c
+    });
+    put16::<H>(cx, inst.dst, &tile)
+}
+
+/// `v_wmma_f16_16x16x16_f16`.
+pub fn f16_f16(cx: &mut Cx, inst: &Inst) -> Step {
+    half_to_half::<F16>(cx, inst)
+}
+
+/// `v_wmma_bf16_16x16x16_bf16`.
+pub fn bf16_bf16(cx: &mut Cx, inst: &Inst) -> Step {
+    half_to_half::<Bf16>(cx, inst)
+}
+
+/// `v_wmma_f32_16x16x16` of fp8 (false) and bf8 (true) operands.
+pub fn f32_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
+    default_mode(cx, inst)?;
+    let arch = cx.arch;
+    let view = &*cx;
+    let tile = arch.dispatch(|| {
+        let mut c = c_f32(view, inst);
+        let a = operand8::<16>(view, number(inst.src[0]), bf8[0]);
+        multiply::<16>(&a, &operand8::<16>(view, number(inst.src[1]), bf8[1]), &mut c);
+        bits(&c)
+    });
+    put32(cx, inst.dst, &tile)
+}
+
+#[inline(always)]
+fn dense_integers<const K: usize>(cx: &mut Cx, inst: &Inst, element_bits: usize) -> Step {
+    let arch = cx.arch;
+    let view = &*cx;
+    let tile = arch.dispatch(|| {
+        let mut c = tile32(view, inst.src[2]);
+        let a = integers::<K>(view, inst, 0, element_bits);
+        multiply_integers::<K>(&a, &integers::<K>(view, inst, 1, element_bits), &mut c, inst.mods.clamp);
+        c
+    });
+    put32(cx, inst.dst, &tile)
+}
+
+/// `v_wmma_i32_16x16x16_iu8`.
+pub fn i32_iu8(cx: &mut Cx, inst: &Inst) -> Step {
+    dense_integers::<16>(cx, inst, 8)
+}
+
+/// `v_wmma_i32_16x16x16_iu4`.
+pub fn i32_iu4(cx: &mut Cx, inst: &Inst) -> Step {
+    dense_integers::<16>(cx, inst, 4)
+}
+
+/// `v_wmma_i32_16x16x32_iu4`.
+pub fn i32_iu4_k32(cx: &mut Cx, inst: &Inst) -> Step {
+    dense_integers::<32>(cx, inst, 4)
+}
+
+/// One kept element of a sparse A: for each row, its value's place in the operand and the k it stands for.
+struct Kept<const S: usize> {
+    /// Slot of the compressed operand, as `operand` with a linear k has them: S/2 of half 0, then S/2 of half 1.
+    slot: [usize; S],
+    /// `[slot position][row]`: k.
+    k: [[u8; N]; S],
+}
+
+/// Reads the index register: of each four k, element pairs keep the two that two bits each say. `base(h, i)` is the first k of pair i of
+/// a lane of half h. Slots come in increasing k.
+fn kept<const S: usize>(cx: &Cx, inst: &Inst, base: impl Fn(usize, usize) -> usize) -> Kept<S> {
+    let index = &cx.wave.vgpr[number(inst.src[2]) as usize];
+    let shift = if inst.mods.opsel & 1 != 0 { 16 } else { 0 };
+    let mut order: Vec<(usize, usize, usize)> = (0..2)
+        .flat_map(|half| (0..S / 2).map(move |s| (half, s)))
+        .map(|(half, s)| (base(half, s / 2), half, s))
+        .collect();
+    order.sort_by_key(|&(first, _, s)| (first, s));
+    let mut out = Kept { slot: [0; S], k: [[0; N]; S] };
+    for (position, (first, half, s)) in order.into_iter().enumerate() {
+        out.slot[position] = half * S / 2 + s;
+        for n in 0..N {
+            out.k[position][n] = (first as u32 + (index[half * N + n] >> (shift + 2 * s) & 3)) as u8;
+        }
+    }
+    out
+}
+
+#[inline(always)]
+fn multiply_sparse<const S: usize, const K: usize>(
+    a: &Operand<f32, S>,
+    kept: &Kept<S>,
+    b: &Operand<f32, K>,
+    c: &mut Tile<f32>,
+) {
+    for (m, row) in c.iter_mut().enumerate() {
+        for position in 0..S {
+            let (value, from) = (a[kept.slot[position]][m], &b[kept.k[position][m] as usize % K]);
+            for n in 0..N {
+                row[n] = value.mul_add(from[n], row[n]);
+            }
+        }
+    }
+}
+
+/// First k of pair i of half h: 16-bit elements, and the others with K in all.
+fn base16(half: usize, i: usize) -> usize {
+    16 * (i / 2) + 8 * half + 4 * (i % 2)
+}
+fn base_linear<const K: usize>(half: usize, i: usize) -> usize {
+    K / 2 * half + 4 * i
+}
+
+#[inline(always)]
+fn sparse_half<H: Half>(cx: &mut Cx, inst: &Inst, mut c: Tile<f32>) -> Result<Tile<f32>, Box<crate::fault::Fault>> {
+    let (arch, view) = (cx.arch, &*default_mode(cx, inst)?);
+    let kept = kept::<16>(view, inst, base16);
+    Ok(arch.dispatch(|| {
+        let a = operand16::<H, 16>(view, inst, 0, k_linear::<16>);
+        multiply_sparse(&a, &kept, &operand16::<H, 32>(view, inst, 1, k_sparse_b16), &mut c);
+        c
+    }))
+}
+
+/// C of a sparse operation is its destination.
+fn destination32(cx: &Cx, inst: &Inst) -> Tile<f32> {
+    tile32(cx, Src::Vgpr(inst.dst)).map(|row| row.map(f32::from_bits))
+}
+
+/// `v_swmmac_f32_16x16x32_f16`.
+pub fn sparse_f32_f16(cx: &mut Cx, inst: &Inst) -> Step {
+    let c = destination32(cx, inst);
+    let tile = sparse_half::<F16>(cx, inst, c)?;
+    put32(cx, inst.dst, &bits(&tile))
+}
+
+/// `v_swmmac_f32_16x16x32_bf16`.
+pub fn sparse_f32_bf16(cx: &mut Cx, inst: &Inst) -> Step {
+    let c = destination32(cx, inst);
+    let tile = sparse_half::<Bf16>(cx, inst, c)?;
+    put32(cx, inst.dst, &bits(&tile))
+}
+
+/// `v_swmmac_f16_16x16x32_f16`.
+pub fn sparse_f16_f16(cx: &mut Cx, inst: &Inst) -> Step {
+    let c = tile16::<F16>(cx, Src::Vgpr(inst.dst));
+    let tile = sparse_half::<F16>(cx, inst, c)?;
+    put16::<F16>(cx, inst.dst, &tile)
+}
+
+/// `v_swmmac_bf16_16x16x32_bf16`.
+pub fn sparse_bf16_bf16(cx: &mut Cx, inst: &Inst) -> Step {
+    let c = tile16::<Bf16>(cx, Src::Vgpr(inst.dst));
+    let tile = sparse_half::<Bf16>(cx, inst, c)?;
+    put16::<Bf16>(cx, inst.dst, &tile)
+}
+
+/// `v_swmmac_f32_16x16x32` of fp8 (false) and bf8 (true) operands.
+pub fn sparse_f32_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
+    default_mode(cx, inst)?;
+    let mut c = destination32(cx, inst);
+    let kept = kept::<16>(cx, inst, base_linear::<32>);
+    let a = operand8::<16>(cx, number(inst.src[0]), bf8[0]);
+    multiply_sparse(&a, &kept, &operand8::<32>(cx, number(inst.src[1]), bf8[1]), &mut c);
+    put32(cx, inst.dst, &bits(&c))
+}
+
+#[inline(always)]
+fn sparse_integers<const S: usize, const K: usize>(cx: &mut Cx, inst: &Inst, element_bits: usize) -> Step {
+    let mut c = tile32(cx, Src::Vgpr(inst.dst));
+    let kept = kept::<S>(cx, inst, base_linear::<K>);
+    let a = integers::<S>(cx, inst, 0, element_bits);
+    let b = integers::<K>(cx, inst, 1, element_bits);
+    for (m, row) in c.iter_mut().enumerate() {
+        let mut sum = [0i32; N];
+        for position in 0..S {
+            let (value, from) = (a[kept.slot[position]][m], &b[kept.k[position][m] as usize % K]);
+            for n in 0..N {
+                sum[n] += value * from[n];
+            }
+        }
+        accumulate(row, &sum, inst.mods.clamp);
+    }
+    put32(cx, inst.dst, &c)
+}
+
+/// `v_swmmac_i32_16x16x32_iu8`.
+pub fn sparse_i32_iu8(cx: &mut Cx, inst: &Inst) -> Step {
+    sparse_integers::<16, 32>(cx, inst, 8)
+}
+
+/// `v_swmmac_i32_16x16x32_iu4`.
+pub fn sparse_i32_iu4(cx: &mut Cx, inst: &Inst) -> Step {
+    sparse_integers::<16, 32>(cx, inst, 4)
+}
+
+/// `v_swmmac_i32_16x16x64_iu4`; its indices take the whole register.
+pub fn sparse_i32_iu4_k64(cx: &mut Cx, inst: &Inst) -> Step {
+    sparse_integers::<32, 64>(cx, inst, 4)
+}

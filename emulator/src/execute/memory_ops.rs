@@ -1,0 +1,487 @@
+//! What loads, stores and atomics do in each lane, and the loops over lanes: global memory, LDS, scratch, and flat addresses that may
+//! be any of the three. Addresses come in ready; no opcode and no encoding is known here. Where lanes of one instruction hit the same
+//! byte, the highest lane's store stays: the architecture defines no order.
+
+use super::atomics::{Op32, Op64};
+use crate::fault::{Access, Fault};
+use crate::memory::{Memory, Region};
+use crate::wave::{Cx, Lanes, Lds, PRIVATE_APERTURE, SHARED_APERTURE};
+
+/// The vector file.
+type Vgprs = [Lanes; 256];
+
+/// Bytes that one lane may address, after bounds were checked.
+pub trait Place {
+    /// A byte.
+    fn load8(&self, at: u64) -> u32;
+    /// Two bytes.
+    fn load16(&self, at: u64) -> u32;
+    /// Four bytes.
+    fn load32(&self, at: u64) -> u32;
+    /// Stores a byte.
+    fn store8(&mut self, at: u64, value: u32);
+    /// Stores two bytes.
+    fn store16(&mut self, at: u64, value: u32);
+    /// Stores four bytes.
+    fn store32(&mut self, at: u64, value: u32);
+    /// Read-modify-write of an aligned dword; returns the old value.
+    fn modify32(&mut self, at: u64, f: impl FnMut(u32) -> u32) -> u32;
+    /// Read-modify-write of an aligned qword; returns the old value.
+    fn modify64(&mut self, at: u64, f: impl FnOnce(u64) -> u64) -> u64;
+}
+
+/// Global memory, by offset into one allocation.
+struct Global<'a>(&'a Region);
+
+impl Place for Global<'_> {
+    #[inline(always)]
+    fn load8(&self, at: u64) -> u32 {
+        self.0.load8(at) as u32
+    }
+    #[inline(always)]
+    fn load16(&self, at: u64) -> u32 {
+        self.0.load16(at) as u32
+    }
+    #[inline(always)]
+    fn load32(&self, at: u64) -> u32 {
+        self.0.load32(at)
+    }
+    #[inline(always)]
+    fn store8(&mut self, at: u64, value: u32) {
+        self.0.store8(at, value as u8);
+    }
+    #[inline(always)]
+    fn store16(&mut self, at: u64, value: u32) {
+        self.0.store16(at, value as u16);
+    }
+    #[inline(always)]
+    fn store32(&mut self, at: u64, value: u32) {
+        self.0.store32(at, value);
+    }
+    fn modify32(&mut self, at: u64, f: impl FnMut(u32) -> u32) -> u32 {
+        self.0.atomic32(at, f)
+    }
+    fn modify64(&mut self, at: u64, f: impl FnOnce(u64) -> u64) -> u64 {
+        self.0.atomic64(at, f)
+    }
+}
+
+/// Dwords of one thread: LDS (stride 1), or one lane's scratch (every 32nd dword from the lane's first).
+struct Words<'a> {
+    words: &'a mut [u32],
+    stride: usize,
+    first: usize,
+}
+
+impl Words<'_> {
+    #[inline(always)]
+    fn word(&self, at: u64) -> u32 {
+        self.words[(at >> 2) as usize * self.stride + self.first]
+    }
+    #[inline(always)]
+    fn word_mut(&mut self, at: u64) -> &mut u32 {
+        &mut self.words[(at >> 2) as usize * self.stride + self.first]
+    }
+    #[inline(always)]
+    fn merge(&mut self, at: u64, mask: u32, value: u32) {
+        let shift = (at & 3) * 8;
+        let word = self.word_mut(at);
+        *word = *word & !(mask << shift) | (value & mask) << shift;
+    }
+}
+
+impl Place for Words<'_> {
+    #[inline(always)]
+    fn load8(&self, at: u64) -> u32 {
+        self.word(at) >> ((at & 3) * 8) & 0xff
+    }
+    #[inline(always)]
+    fn load16(&self, at: u64) -> u32 {
+        if at & 3 == 3 {
+            return self.load8(at) | self.load8(at + 1) << 8;
+        }
+        self.word(at) >> ((at & 3) * 8) & 0xffff
+    }
+    #[inline(always)]
+    fn load32(&self, at: u64) -> u32 {
+        let shift = (at & 3) as u32 * 8;
+        let low = self.word(at);
+        if shift == 0 { low } else { low >> shift | self.word(at + 4) << (32 - shift) }
+    }
+    #[inline(always)]
+    fn store8(&mut self, at: u64, value: u32) {
+        self.merge(at, 0xff, value);
+    }
+    #[inline(always)]
+    fn store16(&mut self, at: u64, value: u32) {
+        if at & 3 == 3 {
+            self.store8(at, value);
+            return self.store8(at + 1, value >> 8);
+        }
+        self.merge(at, 0xffff, value);
+    }
+    #[inline(always)]
+    fn store32(&mut self, at: u64, value: u32) {
+        if at & 3 == 0 {
+            *self.word_mut(at) = value;
+            return;
+        }
+        for i in 0..4 {
+            self.store8(at + i, value >> (8 * i));
+        }
+    }
+    fn modify32(&mut self, at: u64, mut f: impl FnMut(u32) -> u32) -> u32 {
+        let word = self.word_mut(at);
+        let old = *word;
+        *word = f(old);
+        old
+    }
+    fn modify64(&mut self, at: u64, f: impl FnOnce(u64) -> u64) -> u64 {
+        let old = self.word(at) as u64 | (self.word(at + 4) as u64) << 32;
+        let new = f(old);
+        *self.word_mut(at) = new as u32;
+        *self.word_mut(at + 4) = (new >> 32) as u32;
+        old
+    }
+}
+
+/// What an instruction does in one lane, whatever the space.
+pub trait LaneOp {
+    /// How the access is called in a fault.
+    const ACCESS: Access;
+    /// Bytes touched.
+    fn bytes(&self) -> u32;
+    /// Does it for one lane; bounds and alignment have been checked.
+    fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs);
+}
+
+/// Size, extension and destination half of a load.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    bytes: u32,
+    signed: bool,
+    /// d16: which half is written, the other one stays.
+    high: Option<bool>,
+}
+
+#[allow(missing_docs, reason = "the mnemonics' suffixes")]
+impl Load {
+    pub const U8: Load = Load { bytes: 1, signed: false, high: None };
+    pub const I8: Load = Load { bytes: 1, signed: true, high: None };
+    pub const U16: Load = Load { bytes: 2, signed: false, high: None };
+    pub const I16: Load = Load { bytes: 2, signed: true, high: None };
+    pub const D16_U8: Load = Load { bytes: 1, signed: false, high: Some(false) };
+    pub const D16_I8: Load = Load { bytes: 1, signed: true, high: Some(false) };
+    pub const D16_B16: Load = Load { bytes: 2, signed: false, high: Some(false) };
+    pub const D16_HI_U8: Load = Load { bytes: 1, signed: false, high: Some(true) };
+    pub const D16_HI_I8: Load = Load { bytes: 1, signed: true, high: Some(true) };
+    pub const D16_HI_B16: Load = Load { bytes: 2, signed: false, high: Some(true) };
+    pub const B32: Load = Load { bytes: 4, signed: false, high: None };
+    pub const B64: Load = Load { bytes: 8, signed: false, high: None };
+    pub const B96: Load = Load { bytes: 12, signed: false, high: None };
+    pub const B128: Load = Load { bytes: 16, signed: false, high: None };
+
+    /// Bytes read.
+    pub const fn bytes(self) -> u32 {
+        self.bytes
+    }
+
+    /// The register after the narrow value `raw` came in.
+    #[inline(always)]
+    pub fn extend(self, raw: u32, old: u32) -> u32 {
+        let value = match (self.bytes, self.signed) {
+            (1, true) => raw as u8 as i8 as u32,
+            (2, true) => raw as u16 as i16 as u32,
+            _ => raw,
+        };
+        match self.high {
+            None => value,
+            Some(false) => old & 0xffff_0000 | value & 0xffff,
+            Some(true) => old & 0xffff | value << 16,
+        }
+    }
+}
+
+/// A load into registers from `dst` on.
+pub struct LoadTo {
+    /// What is read.
+    pub load: Load,
+    /// First destination register.
+    pub dst: u8,
+}
+
+impl LaneOp for LoadTo {
+    const ACCESS: Access = Access::Load;
+    #[inline(always)]
+    fn bytes(&self) -> u32 {
+        self.load.bytes
+    }
+    #[inline(always)]
+    fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
+        match self.load.bytes {
+            1 | 2 => {
+                let raw = if self.load.bytes == 1 { place.load8(at) } else { place.load16(at) };
+                let out = &mut vgpr[self.dst as usize][lane];
+                *out = self.load.extend(raw, *out);
+            }
+            bytes => {
+                for k in 0..bytes / 4 {
+                    vgpr[self.dst.wrapping_add(k as u8) as usize][lane] = place.load32(at + 4 * k as u64);
+                }
+            }
+        }
+    }
+}
+
+/// Size and source half of a store.
+#[derive(Debug, Clone, Copy)]
+pub struct Store {
+    bytes: u32,
+    high: bool,
+}
+
+#[allow(missing_docs, reason = "the mnemonics' suffixes")]
+impl Store {
+    pub const B8: Store = Store { bytes: 1, high: false };
+    pub const B16: Store = Store { bytes: 2, high: false };
+    pub const D16_HI_B8: Store = Store { bytes: 1, high: true };
+    pub const D16_HI_B16: Store = Store { bytes: 2, high: true };
+    pub const B32: Store = Store { bytes: 4, high: false };
+    pub const B64: Store = Store { bytes: 8, high: false };
+    pub const B96: Store = Store { bytes: 12, high: false };
+    pub const B128: Store = Store { bytes: 16, high: false };
+
+    /// Bytes written.
+    pub const fn bytes(self) -> u32 {
+        self.bytes
+    }
+}
+
+/// A store of registers from `data` on.
+pub struct StoreFrom {
+    /// What is written.
+    pub store: Store,
+    /// First data register.
+    pub data: u8,
+}
+
+impl LaneOp for StoreFrom {
+    const ACCESS: Access = Access::Store;
+    #[inline(always)]
+    fn bytes(&self) -> u32 {
+        self.store.bytes
+    }
+    #[inline(always)]
+    fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
+        let value = vgpr[self.data as usize][lane] >> if self.store.high { 16 } else { 0 };
+        match self.store.bytes {
+            1 => place.store8(at, value),
+            2 => place.store16(at, value),
+            bytes => {
+                for k in 0..bytes / 4 {
+                    place.store32(at + 4 * k as u64, vgpr[self.data.wrapping_add(k as u8) as usize][lane]);
+                }
+            }
+        }
+    }
+}
+
+/// A read-modify-write of a dword.
+pub struct Atomic32 {
+    /// Old value, data, second operand → new value.
+    pub op: Op32,
+    /// Data register.
+    pub data: u8,
+    /// Register of the second operand (the comparand), where the operation has one.
+    pub second: u8,
+    /// Where the old value goes.
+    pub dst: Option<u8>,
+}
+
+impl LaneOp for Atomic32 {
+    const ACCESS: Access = Access::Atomic;
+    fn bytes(&self) -> u32 {
+        4
+    }
+    fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
+        let (data, second) = (vgpr[self.data as usize][lane], vgpr[self.second as usize][lane]);
+        let old = place.modify32(at, |old| (self.op)(old, data, second));
+        if let Some(dst) = self.dst {
+            vgpr[dst as usize][lane] = old;
+        }
+    }
+}
+
+/// A read-modify-write of a qword.
+pub struct Atomic64 {
+    /// Old value, data, second operand → new value.
+    pub op: Op64,
+    /// First data register.
+    pub data: u8,
+    /// First register of the second operand.
+    pub second: u8,
+    /// Where the old value goes.
+    pub dst: Option<u8>,
+}
+
+impl LaneOp for Atomic64 {
+    const ACCESS: Access = Access::Atomic;
+    fn bytes(&self) -> u32 {
+        8
+    }
+    fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
+        let pair =
+            |first: u8| vgpr[first as usize][lane] as u64 | (vgpr[first.wrapping_add(1) as usize][lane] as u64) << 32;
+        let (data, second) = (pair(self.data), pair(self.second));
+        let old = place.modify64(at, |old| (self.op)(old, data, second));
+        if let Some(dst) = self.dst {
+            vgpr[dst as usize][lane] = old as u32;
+            vgpr[dst.wrapping_add(1) as usize][lane] = (old >> 32) as u32;
+        }
+    }
+}
+
+/// The lanes of a mask, lowest first.
+pub fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lane = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (lane < 32).then_some(lane as usize)
+    })
+}
+
+/// Atomics must be aligned to their size; the fault of the first lane that is not.
+fn aligned<O: LaneOp>(op: &O, addresses: &[u64; 32], mask: u32) -> Result<(), Box<Fault>> {
+    if O::ACCESS != Access::Atomic {
+        return Ok(());
+    }
+    let bytes = op.bytes();
+    match lanes_of(mask).find(|&lane| !addresses[lane].is_multiple_of(bytes as u64)) {
+        None => Ok(()),
+        Some(lane) => {
+            let (access, address) = (O::ACCESS, addresses[lane]);
+            Err(Box::new(Fault::Misaligned { access, address, bytes, lane: lane as u32 }))
+        }
+    }
+}
+
+/// Global memory. The common case looks the allocation up once for the whole wave.
+#[inline(always)]
+pub fn global<O: LaneOp>(
+    memory: &Memory,
+    vgpr: &mut Vgprs,
+    addresses: &[u64; 32],
+    mask: u32,
+    op: &O,
+) -> Result<(), Box<Fault>> {
+    if mask == 0 {
+        return Ok(());
+    }
+    aligned(op, addresses, mask)?;
+    let (mut low, mut high) = (u64::MAX, 0);
+    for (lane, &address) in addresses.iter().enumerate() {
+        let on = mask >> lane & 1 != 0;
+        low = if on { low.min(address) } else { low };
+        high = if on { high.max(address) } else { high };
+    }
+    let bytes = op.bytes() as u64;
+    let span = (high - low).saturating_add(bytes);
+    if let Some(region) = memory.region(low).filter(|region| region.contains(low, span)) {
+        let (base, place) = (region.base(), &mut Global(region));
+        if mask == u32::MAX {
+            for (lane, &address) in addresses.iter().enumerate() {
+                op.run(place, address - base, lane, vgpr);
+            }
+        } else {
+            for lane in lanes_of(mask) {
+                op.run(place, addresses[lane] - base, lane, vgpr);
+            }
+        }
+        return Ok(());
+    }
+    scattered(memory, vgpr, addresses, mask, op)
+}
+
+/// Lanes in several allocations, or one outside.
+#[inline(never)]
+fn scattered<O: LaneOp>(
+    memory: &Memory,
+    vgpr: &mut Vgprs,
+    addresses: &[u64; 32],
+    mask: u32,
+    op: &O,
+) -> Result<(), Box<Fault>> {
+    for lane in lanes_of(mask) {
+        let region = memory.access(O::ACCESS, addresses[lane], op.bytes(), lane as u32)?;
+        op.run(&mut Global(region), addresses[lane] - region.base(), lane, vgpr);
+    }
+    Ok(())
+}
+
+/// The fault of the first lane whose bytes are not inside `size`.
+fn inside<O: LaneOp>(
+    space: &'static str,
+    size: u32,
+    addresses: &[u64; 32],
+    mask: u32,
+    op: &O,
+) -> Result<(), Box<Fault>> {
+    aligned(op, addresses, mask)?;
+    let bytes = op.bytes();
+    for lane in lanes_of(mask) {
+        let address = addresses[lane];
+        if address > size as u64 || size as u64 - address < bytes as u64 {
+            let (access, lane) = (O::ACCESS, lane as u32);
+            return Err(Box::new(Fault::LocalOutOfBounds { space, access, address, bytes, lane, size }));
+        }
+    }
+    Ok(())
+}
+
+/// LDS, against the exact bytes of the launch.
+#[inline(always)]
+pub fn lds<O: LaneOp>(
+    lds: &mut Lds,
+    vgpr: &mut Vgprs,
+    addresses: &[u64; 32],
+    mask: u32,
+    op: &O,
+) -> Result<(), Box<Fault>> {
+    let size = (lds.bytes as usize).min(lds.words.len() * 4) as u32;
+    inside("LDS", size, addresses, mask, op)?;
+    let place = &mut Words { words: &mut lds.words, stride: 1, first: 0 };
+    for lane in lanes_of(mask) {
+        op.run(place, addresses[lane], lane, vgpr);
+    }
+    Ok(())
+}
+
+/// Scratch of the wave, by byte offset within a lane's part.
+pub fn scratch<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], mask: u32, op: &O) -> Result<(), Box<Fault>> {
+    let wave = &mut *cx.wave;
+    let size = (wave.scratch_bytes as usize).min(wave.scratch.len() / 32 * 4) as u32;
+    inside("scratch", size, addresses, mask, op)?;
+    for lane in lanes_of(mask) {
+        let place = &mut Words { words: &mut wave.scratch, stride: 32, first: lane };
+        op.run(place, addresses[lane], lane, &mut wave.vgpr);
+    }
+    Ok(())
+}
+
+/// Flat addresses: the high half of each lane's base picks LDS, scratch or global memory before `offset` is added.
+pub fn flat<O: LaneOp>(cx: &mut Cx, bases: &[u64; 32], offset: i64, mask: u32, op: &O) -> Result<(), Box<Fault>> {
+    let (mut shared, mut private) = (0u32, 0u32);
+    for (lane, base) in bases.iter().enumerate() {
+        shared |= ((base >> 32 == SHARED_APERTURE as u64) as u32) << lane;
+        private |= ((base >> 32 == PRIVATE_APERTURE as u64) as u32) << lane;
+    }
+    let (shared, private) = (shared & mask, private & mask);
+    if shared | private != 0 {
+        // Within an aperture an address has 32 bits, so a negative sum is far outside.
+        let local = bases.map(|base| (base as u32).wrapping_add(offset as u32) as u64);
+        lds(cx.lds, &mut cx.wave.vgpr, &local, shared, op)?;
+        scratch(cx, &local, private, op)?;
+    }
+    let addresses = bases.map(|base| base.wrapping_add_signed(offset));
+    global(cx.memory, &mut cx.wave.vgpr, &addresses, mask & !(shared | private), op)
+}
