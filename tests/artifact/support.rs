@@ -33,6 +33,38 @@ impl Checkpoint {
         Self::copy_of("tiny-qwen3", &files)
     }
 
+    /// A model of one layer and a hundred kilobytes with tokenizer and template, so that thousands of damaged copies are quick.
+    pub fn small() -> Self {
+        let checkpoint = Self::untied();
+        checkpoint.edit("config.json", |map| {
+            for (key, value) in [
+                ("hidden_size", 64),
+                ("intermediate_size", 64),
+                ("num_hidden_layers", 1),
+                ("num_attention_heads", 1),
+                ("num_key_value_heads", 1),
+                ("head_dim", 64),
+                ("vocab_size", 3),
+            ] {
+                map.insert(key.into(), value.into());
+            }
+            map.insert("layer_types".into(), serde_json::Value::Null);
+        });
+        let config = zynfer::model::config::CheckpointConfig::from_json(&checkpoint.json("config.json")).unwrap().model;
+        checkpoint.edit_weights(|weights| {
+            let expected = zynfer::artifact::expected_tensors(&config).into_iter();
+            *weights = expected
+                .map(|(name, shape)| {
+                    let ones = half::bf16::ONE.to_le_bytes().repeat(shape.iter().product());
+                    (name, shape, ones)
+                })
+                .collect();
+        });
+        checkpoint.write("tokenizer.json", r#"{"added_tokens":[{"id":1,"content":"<e>"}],"model":{"vocab":{}}}"#);
+        checkpoint.write("tokenizer_config.json", r#"{"eos_token":"<e>","chat_template":"{{ x }}"}"#);
+        checkpoint
+    }
+
     fn copy_of(name: &str, files: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let this = Self { root };

@@ -3,6 +3,7 @@
 use std::{
     fs::{File, Metadata},
     io::Read,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -42,7 +43,7 @@ pub(super) struct Storage {
 }
 
 /// Opens `path` if it is a regular file. The kind is looked at first: opening a pipe would wait for ever.
-pub(super) fn open_regular(path: &Path) -> Result<(File, Metadata), LoadError> {
+fn open_regular(path: &Path) -> Result<(File, Metadata), LoadError> {
     let is_file = |meta: &Metadata| match meta.is_file() {
         true => Ok(()),
         false => {
@@ -104,9 +105,20 @@ impl Storage {
         }
     }
 
-    /// The same bytes as a file, for sequential reads that end in an error, not a signal, when it was shortened.
-    pub(super) fn file(&self) -> &File {
-        &self.file
+    /// Copies the bytes at `at` into `target`: the way to read much at once. Mapped bytes are read through the file, since a
+    /// mapping that was shortened by somebody else answers with a signal, a read with an error.
+    pub(super) fn copy_at(&self, at: u64, target: &mut [u8]) -> Result<(), LoadError> {
+        let end = at + target.len() as u64;
+        match &self.backing {
+            Backing::Owned { .. } => {
+                target.copy_from_slice(&self.bytes()[at as usize..end as usize]);
+                Ok(())
+            }
+            Backing::Mapped(_) => self.file.read_exact_at(target, at).map_err(|e| {
+                let problem = format!("cannot be read from byte {at} to {end} (was it shortened?)");
+                LoadError::io(&self.path, problem, e)
+            }),
+        }
     }
 
     /// Whether the mapped file still has the length and time it had when opened; owned bytes cannot change. Call it after reading

@@ -4,7 +4,7 @@
 use std::{
     fs::File,
     io::{Seek, SeekFrom, Write},
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -16,7 +16,7 @@ use super::{
     directory::{Directory, TOKENIZER_OBJECT},
     error::LoadError,
     folder::Folder,
-    storage::{LoadMode, Storage, open_regular},
+    storage::{LoadMode, Storage},
     zynfer_file::{DIRECTORY_CAP_BYTES, HEADER_BYTES, MAGIC, PAYLOAD_ALIGNMENT},
 };
 
@@ -112,8 +112,8 @@ struct Meter<'a> {
 }
 
 impl Meter<'_> {
-    fn add(&mut self, bytes: usize) {
-        self.done += bytes as u64;
+    fn add(&mut self, bytes: u64) {
+        self.done += bytes;
         (self.progress)(self.done, self.total);
     }
 }
@@ -178,31 +178,26 @@ fn hash_sources(folder: &mut Folder, meter: &mut Meter) -> Result<(), LoadError>
     let mut buffer = vec![0; STEP];
     for (source, path) in folder.directory.model.sources.iter_mut().zip(&folder.source_paths) {
         // A shard is read through the handle its tensors come from, so the hash is of those very bytes.
-        let opened = match folder.storages.iter().find(|storage| storage.path() == path) {
-            Some(storage) => {
-                storage.file().try_clone().map_err(|e| LoadError::io(path, "cannot be opened again", e))?
+        let opened;
+        let storage = match folder.storages.iter().find(|storage| storage.path() == path) {
+            Some(shard) => shard,
+            None => {
+                opened = Storage::open(path, LoadMode::Mmap)?;
+                &opened
             }
-            None => open_regular(path)?.0,
         };
         let mut hasher = blake3::Hasher::new();
         let mut at = 0u64;
         while at < source.bytes {
             let step = (source.bytes - at).min(STEP as u64) as usize;
-            read_at(path, &opened, at, &mut buffer[..step])?;
+            storage.copy_at(at, &mut buffer[..step])?;
             hasher.update(&buffer[..step]);
             at += step as u64;
-            meter.add(step);
+            meter.add(step as u64);
         }
         source.blake3 = Some(hasher.finalize().to_hex().to_string());
     }
     Ok(())
-}
-
-fn read_at(path: &Path, file: &File, at: u64, target: &mut [u8]) -> Result<(), LoadError> {
-    let end = at + target.len() as u64;
-    file.read_exact_at(target, at).map_err(|e| {
-        LoadError::io(path, format!("cannot be read from byte {at} to {end} (was the file shortened?)"), e)
-    })
 }
 
 /// Writes text objects and tensors at their planned places and records their hashes.
@@ -214,26 +209,29 @@ fn write_payload(folder: &mut Folder, output: &mut Output, start: u64, meter: &m
             folder.chat_template.as_deref().map(str::as_bytes)
         };
         let text = text.unwrap_or_default();
+        let before = output.position;
         output.pad_to(start + object.offset)?;
         output.write(text)?;
         object.blake3 = Some(blake3::hash(text).to_hex().to_string());
-        meter.add(text.len());
+        meter.add(output.position - before);
     }
     let mut buffer = vec![0; STEP];
     for (tensor, (shard, range)) in folder.directory.tensors.iter_mut().zip(&folder.ranges) {
         let storage: &Storage = &folder.storages[*shard];
+        let padding = (start + tensor.offset).saturating_sub(output.position);
         output.pad_to(start + tensor.offset)?;
+        meter.add(padding);
         let mut hasher = blake3::Hasher::new();
         let mut at = range.start;
         while at < range.end {
             let step = (range.end - at).min(STEP);
             let bytes = &mut buffer[..step];
-            read_at(storage.path(), storage.file(), at as u64, bytes)?;
+            storage.copy_at(at as u64, bytes)?;
             check_finite(storage.path(), &tensor.name, (at - range.start) / 2, bytes)?;
             hasher.update(bytes);
             output.write(bytes)?;
             at += step;
-            meter.add(step);
+            meter.add(step as u64);
         }
         tensor.blake3 = Some(hasher.finalize().to_hex().to_string());
     }
@@ -408,4 +406,48 @@ impl Pending {
 fn descriptor_path(file: &File) -> PathBuf {
     use std::os::fd::AsRawFd;
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    //! The way of a file system that cannot hold a file without a name. Everything else is tested from outside.
+    use super::*;
+
+    fn named(folder: &Path) -> (File, Pending) {
+        let (mut file, path) = temporary().tempfile_in(folder).unwrap().into_parts();
+        file.write_all(b"complete").unwrap();
+        (file, Pending::Named(path))
+    }
+
+    #[test]
+    fn a_named_temporary_file_goes_away_unless_published() {
+        let folder = tempfile::tempdir().unwrap();
+        let entries = || std::fs::read_dir(folder.path()).unwrap().count();
+        let (file, pending) = named(folder.path());
+        assert_eq!(std::fs::read(pending.readable_path(&file)).unwrap(), b"complete");
+        assert_eq!(entries(), 1);
+        drop(pending);
+        assert_eq!(entries(), 0);
+
+        let out = folder.path().join("out.zynfer");
+        std::fs::write(&out, "an older half file").unwrap();
+        let (file, pending) = named(folder.path());
+        pending.publish(&file, &out).unwrap();
+        assert_eq!((std::fs::read(&out).unwrap().as_slice(), entries()), (b"complete".as_slice(), 1));
+    }
+
+    #[test]
+    fn a_file_without_a_name_is_invisible_until_published() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out.zynfer");
+        let target = Target { out: &out, folder: folder.path() };
+        let (mut file, pending) = target.create().unwrap();
+        file.write_all(b"complete").unwrap();
+        if matches!(pending, Pending::Unnamed { .. }) {
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        }
+        assert_eq!(std::fs::read(pending.readable_path(&file)).unwrap(), b"complete");
+        pending.publish(&file, &out).unwrap();
+        assert_eq!(std::fs::read(&out).unwrap(), b"complete");
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{
     Inner, VerifyReport,
-    directory::{Directory, FORMAT_VERSION, TEMPLATE_OBJECT, TOKENIZER_OBJECT},
+    directory::{Directory, FORMAT_VERSION, OBJECT_ALIGNMENT, TEMPLATE_OBJECT, TOKENIZER_OBJECT},
     error::LoadError,
     index, json,
     storage::{LoadMode, Storage, refuse_lfs_pointer},
@@ -153,25 +153,30 @@ pub(super) fn verify(inner: &Inner, progress: &mut dyn FnMut(u64, u64)) -> Resul
     let directory = &inner.directory;
     let total = directory.payload_bytes;
     // The payload is the end of the file, checked when it was opened.
-    let payload = &storage.bytes()[storage.bytes().len() - total as usize..];
+    let payload_start = storage.bytes().len() as u64 - total;
     let mut report = VerifyReport { objects: 0, bytes: 0 };
-    let mut end = 0usize;
+    let mut buffer = vec![0; STEP.min(total as usize).max(OBJECT_ALIGNMENT as usize)];
+    let mut end = 0u64;
     for (name, offset, bytes, blake3) in directory.places() {
-        let (start, length) = (offset as usize, bytes as usize);
-        if let Some(at) = payload[end..start].iter().position(|byte| *byte != 0) {
-            return Err(LoadError::new(path, format!("damaged at payload byte {}", end + at))
+        let padding = &mut buffer[..(offset - end) as usize]; // shorter than the alignment: there are no gaps
+        storage.copy_at(payload_start + end, padding)?;
+        if let Some(at) = padding.iter().position(|byte| *byte != 0) {
+            return Err(LoadError::new(path, format!("damaged at byte {}", payload_start + end + at as u64))
                 .object(format!("padding before {name}"))
-                .numbers(0, payload[end + at]));
+                .numbers(0, padding[at]));
         }
         let mut hasher = blake3::Hasher::new();
-        for step in payload[start..start + length].chunks(STEP) {
-            storage.check_unchanged()?;
-            hasher.update(step);
-            report.bytes += step.len() as u64;
-            progress(report.bytes.min(total), total);
+        let mut at = offset;
+        end = offset + bytes;
+        while at < end {
+            let step = (end - at).min(buffer.len() as u64) as usize;
+            storage.copy_at(payload_start + at, &mut buffer[..step])?;
+            hasher.update(&buffer[..step]);
+            at += step as u64;
+            report.bytes += step as u64;
+            progress(at, total);
         }
         check_hash(path, name, blake3, hasher.finalize())?;
-        end = start + length;
         report.objects += 1;
     }
     storage.check_unchanged()?;
