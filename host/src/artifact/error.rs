@@ -17,17 +17,24 @@ pub struct LoadError {
     pub object: Option<String>,
     /// What is wrong.
     pub problem: String,
-    /// What had to be there, where two things were compared.
-    pub expected: Option<String>,
-    /// What was there.
-    pub found: Option<String>,
+    /// Both sides, where two things were compared.
+    pub compared: Option<Box<Compared>>,
     /// The operating system's answer, where it was asked.
     pub source: Option<io::Error>,
 }
 
+/// Two things that had to agree. Boxed in the error, so that every `Result` stays small.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compared {
+    /// What had to be there.
+    pub expected: String,
+    /// What was there.
+    pub found: String,
+}
+
 impl LoadError {
     pub(crate) fn new(file: &Path, problem: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), object: None, problem: problem.into(), expected: None, found: None, source: None }
+        Self { file: file.to_owned(), object: None, problem: problem.into(), compared: None, source: None }
     }
     pub(crate) fn io(file: &Path, problem: impl Into<String>, source: io::Error) -> Self {
         Self { source: Some(source), ..Self::new(file, problem) }
@@ -37,8 +44,7 @@ impl LoadError {
         self
     }
     pub(crate) fn numbers(mut self, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
-        self.expected = Some(expected.to_string());
-        self.found = Some(found.to_string());
+        self.compared = Some(Box::new(Compared { expected: expected.to_string(), found: found.to_string() }));
         self
     }
     pub(crate) fn config(file: &Path, error: ConfigError) -> Self {
@@ -53,7 +59,8 @@ impl fmt::Display for LoadError {
             text += &format!(": {object}");
         }
         text += &format!(": {}", self.problem);
-        if let (Some(expected), Some(found)) = (&self.expected, &self.found) {
+        if let Some(compared) = &self.compared {
+            let Compared { expected, found } = &**compared;
             text += &format!(": expected {expected}, found {found}");
         }
         if let Some(source) = &self.source {

@@ -25,7 +25,7 @@ use std::{
 use directory::Directory;
 use storage::Storage;
 
-pub use error::LoadError;
+pub use error::{Compared, LoadError};
 pub use generation::GenerationDefaults;
 pub use storage::LoadMode;
 pub use tensors::{Dtype, Tensor, expected_tensors};

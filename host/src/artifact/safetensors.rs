@@ -100,7 +100,7 @@ fn place(path: &Path, members: Vec<(String, Info)>, data_start: u64, file_bytes:
         let range = (data_start + begin) as usize..(data_start + end) as usize; // both at most file_bytes, which is in memory
         entries.push(Entry { name, dtype: info.dtype, shape, range });
     }
-    entries.sort_by(|a, b| (a.range.start, a.range.end).cmp(&(b.range.start, b.range.end)));
+    entries.sort_by_key(|entry| (entry.range.start, entry.range.end));
     let mut at = data_start as usize;
     for entry in &entries {
         if entry.range.start != at {

@@ -75,7 +75,7 @@ impl ModelConfig {
                 return Err(ConfigError::numbers(key, "a multiple of 64", value));
             }
         }
-        if self.num_attention_heads % self.num_key_value_heads != 0 {
+        if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
             return Err(ConfigError::numbers(
                 "num_attention_heads",
                 format!("a multiple of num_key_value_heads {}", self.num_key_value_heads),
@@ -299,10 +299,10 @@ fn check_keys(map: &Map<String, Value>) -> Result<(), ConfigError> {
 
 fn check_dtype(map: &Map<String, Value>) -> Result<(), ConfigError> {
     let (new, old) = (present(map, "dtype"), present(map, "torch_dtype"));
-    if let (Some(new), Some(old)) = (new, old) {
-        if new != old {
-            return Err(ConfigError::new("dtype", format!("dtype is {new} but torch_dtype is {old}")));
-        }
+    if let (Some(new), Some(old)) = (new, old)
+        && new != old
+    {
+        return Err(ConfigError::new("dtype", format!("dtype is {new} but torch_dtype is {old}")));
     }
     match new.or(old) {
         None => Ok(()), // the tensors themselves say
@@ -334,7 +334,7 @@ fn head_dim(map: &Map<String, Value>, hidden_size: usize, heads: usize) -> Resul
     if present(map, "head_dim").is_some() {
         return size(map, "head_dim");
     }
-    if heads == 0 || hidden_size % heads != 0 {
+    if heads == 0 || !hidden_size.is_multiple_of(heads) {
         return Err(ConfigError::new(
             "head_dim",
             format!("absent, and hidden_size {hidden_size} is no multiple of num_attention_heads {heads}"),
