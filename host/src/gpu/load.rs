@@ -54,16 +54,24 @@ pub enum Rung {
 }
 
 impl Rung {
-    /// From the environment variable `name`: `plain`, `fast`, or unset.
+    /// From the environment variable `name`; see [`Rung::parse`].
+    ///
+    /// # Errors
+    /// A value that means nothing.
+    pub fn from_env(name: &'static str) -> Result<Self, OpenError> {
+        let value = std::env::var_os(name);
+        Self::parse(name, value.as_ref().map(|value| value.to_string_lossy()).as_deref())
+    }
+
+    /// `plain`, or `fast`, or nothing (which is `fast`); `name` is whose value it is, for the message.
     ///
     /// # Errors
     /// Any other value.
-    pub fn from_env(name: &'static str) -> Result<Self, OpenError> {
-        match std::env::var_os(name).as_ref().map(|value| value.to_string_lossy()) {
-            None => Ok(Self::Fast),
-            Some(value) if value.is_empty() || value == "fast" || value == "wmma" => Ok(Self::Fast),
-            Some(value) if value == "plain" => Ok(Self::Plain),
-            Some(value) => Err(OpenError::Variable { name, value: value.into_owned() }),
+    pub fn parse(name: &'static str, value: Option<&str>) -> Result<Self, OpenError> {
+        match value {
+            None | Some("" | "fast") => Ok(Self::Fast),
+            Some("plain") => Ok(Self::Plain),
+            Some(value) => Err(OpenError::Variable { name, value: value.into() }),
         }
     }
 }

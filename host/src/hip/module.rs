@@ -72,10 +72,11 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
+        // A launch may still be queued, and code must outlive it. If the wait fails the device is lost and nothing runs any more.
+        let _ = self.context.synchronize();
         if self.context.enter().is_ok() {
-            // SAFETY: the handle is this value's own, unloaded once, here; every Function holds the module, so none is left. Queued
-            // launches were waited for by whoever owned the stream (`super::kernels::Kernels` does in its Drop).
-            // A failure leaves nothing to be done.
+            // SAFETY: the handle is this value's own, unloaded once, here; every Function holds the module, so none is left, and the
+            // wait above ended what they had queued. A failure leaves nothing to be done.
             let _ = unsafe { (self.context.library.hip.hipModuleUnload)(self.handle) };
         }
     }
