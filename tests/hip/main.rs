@@ -2,7 +2,9 @@
 //! sees it, compiled against AMD's own header; argument blocks against the code object's metadata. What kernels compute is not here.
 
 mod abi;
+mod backend;
 mod device;
+mod handles;
 mod library;
 mod packing;
 mod stub;

@@ -1,0 +1,181 @@
+//! Opening the GPU backend on the emulator: what is refused and with which numbers. What it computes is judged in tests/model.
+
+use zynfer::gpu::{self, GpuKind, OpenError, Options, Rung};
+use zynfer::model::config::ModelConfig;
+use zynfer::model::ops::{Act, Ops, TensorId};
+use zynfer::model::weights::{Dtype, TensorSource, TensorView, Weights};
+
+fn config() -> ModelConfig {
+    ModelConfig {
+        hidden_size: 64,
+        intermediate_size: 128,
+        num_hidden_layers: 1,
+        num_attention_heads: 2,
+        num_key_value_heads: 1,
+        head_dim: 64,
+        vocab_size: 16,
+        max_position_embeddings: i32::MAX as usize,
+        rms_norm_eps: 1e-6,
+        rope_theta: 1e6,
+        tie_word_embeddings: true,
+    }
+}
+
+/// Every tensor a model needs, all zero, one of them of another type where asked.
+struct Zeros {
+    weights: Weights,
+    bytes: Vec<u8>,
+    odd: Option<(&'static str, Dtype)>,
+}
+
+impl TensorSource for Zeros {
+    fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
+        let spec = self.weights.specs().iter().find(|spec| spec.name == name)?;
+        let dtype = self.odd.filter(|(odd, _)| *odd == name).map_or(Dtype::Bf16, |(_, dtype)| dtype);
+        let bytes = spec.shape.iter().product::<usize>() * dtype.bytes();
+        Some(TensorView { dtype, shape: &spec.shape, bytes: &self.bytes[..bytes] })
+    }
+}
+
+fn zeros(odd: Option<(&'static str, Dtype)>) -> Zeros {
+    Zeros { weights: Weights::new(&config()), bytes: vec![0; 1 << 16], odd }
+}
+
+fn options(context_len: usize) -> Options {
+    Options { context_len, max_chunk: 8, gemm: Rung::Fast, attention: Rung::Fast, hip_library: None }
+}
+
+fn open_on(device: &str, source: &Zeros, options: &Options) -> Result<gpu::Opened, OpenError> {
+    gpu::open(GpuKind::Emulator, device, &config(), &source.weights, source, options)
+}
+
+fn refusal(device: &str, source: &Zeros, options: &Options) -> String {
+    match open_on(device, source, options) {
+        Ok(_) => panic!("it opened"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn opened() -> Box<dyn Ops> {
+    open_on("auto", &zeros(None), &options(40)).unwrap_or_else(|error| panic!("{error}")).ops
+}
+
+#[test]
+fn it_opens_and_says_through_what() {
+    let opened = open_on("GPU-7a796e6665720001", &zeros(None), &options(40)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((opened.ops.name(), opened.ops.context_len(), opened.ops.max_chunk()), ("emulator", 40, 8));
+    let [note] = opened.notes.as_slice() else { panic!("{:?}", opened.notes) };
+    assert!(note.starts_with("emulator: device 0") && note.contains("libamdhip64_emulator.so"), "{note}");
+}
+
+#[test]
+fn devices_that_are_not_there_are_named() {
+    let text = refusal("1", &zeros(None), &options(40));
+    assert!(text.contains("device 1 was asked for") && text.contains("1 device"), "{text}");
+    let text = refusal("GPU-00", &zeros(None), &options(40));
+    assert!(text.contains("GPU-00") && text.contains("GPU-7a796e6665720001"), "{text}");
+    assert!(matches!(open_on("gpu", &zeros(None), &options(40)), Err(OpenError::Selector(_))));
+}
+
+#[test]
+fn a_context_that_does_not_fit_is_refused_with_both_numbers_and_one_that_would() {
+    // 2²⁸ positions: keys and values 2 · 64 · 2 bytes each, the table 64 · 4: 137 GB.
+    let error = match open_on("auto", &zeros(None), &options(1 << 28)) {
+        Err(error @ OpenError::Memory { .. }) => error,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it opened"),
+    };
+    let text = error.to_string();
+    let OpenError::Memory { needed, free, .. } = error else { unreachable!("matched above") };
+    assert!(needed > (1 << 28) * 512 && free < needed);
+    assert!(text.contains(&needed.to_string()) && text.contains(&free.to_string()), "{text}");
+    let fits: usize = text
+        .split("a context of ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("{text}"));
+    let bytes =
+        |context| gpu::plan::Plan::new(&config(), &zeros(None).weights, context, 8).expect("fits").total_bytes();
+    assert!(bytes(fits) as u64 <= free && bytes(fits + 32) as u64 > free, "{fits} tokens, {free} bytes");
+}
+
+#[test]
+fn a_context_past_the_model_s_is_refused() {
+    let text = refusal("auto", &zeros(None), &options(i32::MAX as usize + 1));
+    assert!(text.contains("2147483648") && text.contains("2147483647"), "{text}");
+}
+
+#[test]
+fn weights_of_another_type_are_refused_by_name() {
+    let name = "model.layers.0.mlp.up_proj.weight";
+    let text = refusal("auto", &zeros(Some((name, Dtype::F16))), &options(40));
+    assert!(text.contains(name) && text.contains("f16") && text.contains("bf16"), "{text}");
+}
+
+#[test]
+fn a_library_that_is_not_there_lists_what_was_tried() {
+    let options = Options { hip_library: Some("/nowhere/libamdhip64.so".into()), ..options(40) };
+    let source = zeros(None);
+    let error = gpu::open(GpuKind::AmdHip, "auto", &config(), &source.weights, &source, &options);
+    let Err(OpenError::Library { backend, source }) = error else { panic!("there is no such library") };
+    assert_eq!(backend, "amd-hip");
+    assert!(source.to_string().contains("/nowhere/libamdhip64.so"), "{source}");
+}
+
+#[test]
+fn debian_s_library_without_a_card_is_a_clear_error() {
+    let options = Options { hip_library: Some("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5".into()), ..options(40) };
+    let source = zeros(None);
+    let Err(error) = gpu::open(GpuKind::AmdHip, "auto", &config(), &source.weights, &source, &options) else {
+        panic!("HIP 5.2 knows no gfx1201")
+    };
+    let text = error.to_string();
+    assert!(text.contains("amd-hip") && text.contains("HIP 5.2") && text.contains("6.4"), "{text}");
+    assert!(!text.contains('\n'), "one line: {text}");
+}
+
+#[test]
+fn rungs_are_chosen_by_word_and_another_word_is_an_error() {
+    for (value, rung) in
+        [(None, Rung::Fast), (Some(""), Rung::Fast), (Some("fast"), Rung::Fast), (Some("plain"), Rung::Plain)]
+    {
+        assert_eq!(Rung::parse("ZYNFER_GEMM", value).expect("a rung"), rung);
+    }
+    let text = Rung::parse("ZYNFER_GEMM", Some("slow")).expect_err("no rung").to_string();
+    assert!(text.contains("ZYNFER_GEMM") && text.contains("slow"), "{text}");
+}
+
+#[test]
+fn a_pass_keeps_to_chunk_context_and_vocabulary() {
+    let mut ops = opened();
+    let table = TensorId(0);
+    let cases: [(&[u32], usize, &[&str]); 5] = [
+        (&[], 0, &["0 tokens", "8"]),
+        (&[1; 9], 0, &["9 tokens", "8"]),
+        (&[1; 8], 33, &["8 tokens from position 33", "40"]),
+        (&[1], usize::MAX, &["40"]),
+        (&[1, 16], 0, &["id 16 of token 1", "16"]),
+    ];
+    for (ids, position, parts) in cases {
+        let text = ops.embed(table, ids, position).expect_err("outside").to_string();
+        assert!(parts.iter().all(|part| text.contains(part)), "{parts:?} in {text}");
+        // A refused embed begins no pass.
+        assert!(ops.swiglu().is_err_and(|error| error.to_string().contains("before embed")));
+    }
+    assert!(ops.embed(TensorId(99), &[1], 0).is_err_and(|error| error.to_string().contains("tensor 99")));
+    assert!(ops.read_logits(&mut Vec::new()).is_err_and(|error| error.to_string().contains("before logits")));
+    assert!(ops.argmax().is_err_and(|error| error.to_string().contains("before logits")));
+    assert!(ops.rmsnorm(TensorId(1), Act::Hidden, Act::Normed).is_err());
+}
+
+#[test]
+fn facts_name_what_is_there_and_what_is_not() {
+    let facts = gpu::facts(Some(&"/nowhere.so".into()));
+    assert!(facts.amd_hip.library.is_none() && facts.amd_hip.error.is_some_and(|error| error.contains("/nowhere.so")));
+    assert_eq!(facts.emulator.devices.len(), 1);
+    assert!(facts.emulator.devices[0].chosen && facts.emulator.error.is_none());
+    assert_eq!(facts.code_object_architectures, ["gfx1201"]);
+    let why = gpu::why_no_card(Some(&"/nowhere.so".into())).expect("no card behind no library");
+    assert!(why.contains("/nowhere.so") && !why.contains('\n'), "{why}");
+}
