@@ -1,10 +1,18 @@
 //! Semantics shared by rows: arithmetic, conversions, lane exchange. Pure functions and lane loops; no opcodes.
 
 pub mod atomics;
+pub mod convert;
+pub mod cross_lane;
+pub mod divide;
+pub mod dpp;
 pub mod exchange;
+pub mod float;
 pub mod fp8;
+pub mod integer;
+pub mod lanes;
 pub mod matrix;
 pub mod memory_ops;
 pub mod packed;
 pub mod scalar;
+pub mod transcendental;
 pub mod transpose;

@@ -4,7 +4,9 @@
 //! Each format's file offers `ROWS`, `decode(words) -> Result<Inst, DecodeError>` and `text(&Inst, pc) -> String` (as
 //! `llvm-objdump` prints it). Opcodes of VOPC, VOP2 and VOP1 serve their VOP3 forms too (+0, +256, +384).
 
+pub mod dpp;
 pub mod ds;
+pub mod flags;
 pub mod operand;
 pub mod smem;
 pub mod sop1;
@@ -14,9 +16,11 @@ pub mod sopk;
 pub mod sopp;
 pub mod vbuffer;
 pub mod vflat;
+pub mod vop;
 pub mod vop1;
 pub mod vop2;
 pub mod vop3;
+pub mod vop3_rows;
 pub mod vop3p;
 pub mod vopc;
 pub mod vopd;

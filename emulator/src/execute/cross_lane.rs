@@ -1,0 +1,517 @@
+//! Vector instructions that are no lane-by-lane map: they read or write other lanes, scalars, several destinations, or registers found
+//! through M0.
+
+use super::convert::{self, Float8};
+use super::integer::msad_u8;
+use super::lanes::{self, B32, F16, F32, I32, I64, Kind, Out, U32, U64, check, raw, unsupported, write_mask};
+use crate::isa::{Inst, Src};
+use crate::wave::{Cx, Flow, Lanes, M0, Step, VCC};
+
+/// MODE bit that makes 8-bit float conversions saturate.
+const FP16_OVFL: u32 = 1 << 23;
+
+/// The number of the first active lane, 0 without any.
+#[inline(always)]
+fn first_lane(exec: u32) -> usize {
+    if exec == 0 { 0 } else { exec.trailing_zeros() as usize }
+}
+
+/// A scalar register = source 0 of the first active lane.
+pub fn read_first_lane(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let lane = first_lane(cx.wave.exec());
+    let value = cx.wave.lanes(inst.src[0])[lane];
+    cx.wave.set_sgpr(inst.dst, value);
+    Ok(Flow::Next)
+}
+
+/// A scalar register = source 0 of the lane in source 1 (mod 32), active or not.
+pub fn read_lane(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let lane = cx.wave.scalar(inst.src[1]) & 31;
+    let value = cx.wave.lanes(inst.src[0])[lane as usize];
+    cx.wave.set_sgpr(inst.dst, value);
+    Ok(Flow::Next)
+}
+
+/// One lane (source 1 mod 32) of the destination = scalar source 0, active or not.
+pub fn write_lane(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let lane = cx.wave.scalar(inst.src[1]) & 31;
+    let value = cx.wave.scalar(inst.src[0]);
+    cx.wave.vgpr[inst.dst as usize][lane as usize] = value;
+    Ok(Flow::Next)
+}
+
+/// Gathers within rows of 16: `from(lane)` is the source lane. op_sel bit 0 fetches inactive lanes, bit 1 makes them read 0; with
+/// neither, a lane with an inactive source keeps its value.
+fn gather(cx: &mut Cx<'_>, inst: &Inst, from: impl Fn(usize) -> usize) -> Step {
+    let (fetch, bound) = (inst.mods.opsel & 1 != 0, inst.mods.opsel & 2 != 0);
+    let exec = cx.wave.exec();
+    let source = cx.wave.lanes(inst.src[0]);
+    let mut out = [0; 32];
+    let mut mask = 0;
+    for lane in 0..32 {
+        let other = from(lane) & 31;
+        let active = fetch || exec >> other & 1 != 0;
+        out[lane] = if active { source[other] } else { 0 };
+        mask |= ((active || bound) as u32) << lane;
+    }
+    cx.wave.set_lanes(inst.dst, mask & exec, &out);
+    Ok(Flow::Next)
+}
+
+/// The 4-bit selector of each lane of a row, from two scalars.
+fn selectors(cx: &Cx<'_>, inst: &Inst) -> u64 {
+    cx.wave.scalar(inst.src[1]) as u64 | (cx.wave.scalar(inst.src[2]) as u64) << 32
+}
+
+/// From the same row, selectors in scalars.
+pub fn permlane16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let select = selectors(cx, inst);
+    gather(cx, inst, |lane| (lane & 16) | (select >> ((lane & 15) * 4) & 15) as usize)
+}
+
+/// From the other row, selectors in scalars.
+pub fn permlanex16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let select = selectors(cx, inst);
+    gather(cx, inst, |lane| ((lane & 16) ^ 16) | (select >> ((lane & 15) * 4) & 15) as usize)
+}
+
+/// From the same row, a selector per lane.
+pub fn permlane16_var(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let select = cx.wave.lanes(inst.src[1]);
+    gather(cx, inst, |lane| (lane & 16) | (select[lane] & 15) as usize)
+}
+
+/// From the other row, a selector per lane.
+pub fn permlanex16_var(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let select = cx.wave.lanes(inst.src[1]);
+    gather(cx, inst, |lane| ((lane & 16) ^ 16) | (select[lane] & 15) as usize)
+}
+
+/// No effect: `v_nop`, `v_pipeflush`, and in wave32 `v_permlane64`.
+pub fn nothing(_cx: &mut Cx<'_>, _inst: &Inst) -> Step {
+    Ok(Flow::Next)
+}
+
+/// Vector register of a source that the decoder has checked to be one.
+fn register(src: Src) -> u8 {
+    match src {
+        Src::Vgpr(index) => index,
+        _ => 0,
+    }
+}
+
+/// A vector register displaced by an index from M0.
+fn displaced(inst: &Inst, register: u8, by: u32) -> Result<u8, Box<crate::Fault>> {
+    u8::try_from(register as u64 + by as u64)
+        .map_err(|_| unsupported(format!("{}: v{register} displaced by {by} from m0 passes v255", inst.row.name)))
+}
+
+fn exchange(cx: &mut Cx<'_>, a: u8, b: u8) {
+    let exec = cx.wave.exec();
+    let (old_a, old_b) = (cx.wave.vgpr[a as usize], cx.wave.vgpr[b as usize]);
+    cx.wave.set_lanes(a, exec, &old_b);
+    cx.wave.set_lanes(b, exec, &old_a);
+}
+
+/// Exchanges two registers.
+pub fn swap(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    exchange(cx, inst.dst, register(inst.src[0]));
+    Ok(Flow::Next)
+}
+
+/// Exchanges two registers displaced by M0's fields.
+pub fn swap_relative(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let m0 = cx.wave.sgpr[M0 as usize];
+    let a = displaced(inst, inst.dst, m0 >> 16 & 0x3ff)?;
+    let b = displaced(inst, register(inst.src[0]), m0 & 0x3ff)?;
+    exchange(cx, a, b);
+    Ok(Flow::Next)
+}
+
+/// Copies with the destination and the source displaced.
+fn move_displaced(cx: &mut Cx<'_>, inst: &Inst, destination: u32, source: u32) -> Step {
+    check(cx, inst)?;
+    let to = displaced(inst, inst.dst, destination)?;
+    let moved = Inst { src: inst.src, second: None, ..*inst };
+    let moved = if source == 0 {
+        moved
+    } else {
+        let from = displaced(inst, register(inst.src[0]), source)?;
+        Inst { src: [Src::Vgpr(from), inst.src[1], inst.src[2]], ..moved }
+    };
+    let value = raw(cx.wave, &moved, 0);
+    let mask = write_mask(cx.wave, inst);
+    cx.wave.set_lanes(to, mask, &value);
+    Ok(Flow::Next)
+}
+
+/// VGPR[D + M0] = source.
+pub fn movreld(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let m0 = cx.wave.sgpr[M0 as usize];
+    move_displaced(cx, inst, m0, 0)
+}
+
+/// D = VGPR[source + M0].
+pub fn movrels(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let m0 = cx.wave.sgpr[M0 as usize];
+    move_displaced(cx, inst, 0, m0)
+}
+
+/// VGPR[D + M0] = VGPR[source + M0].
+pub fn movrelsd(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let m0 = cx.wave.sgpr[M0 as usize];
+    move_displaced(cx, inst, m0, m0)
+}
+
+/// VGPR[D + M0[25:16]] = VGPR[source + M0[9:0]].
+pub fn movrelsd_2(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let m0 = cx.wave.sgpr[M0 as usize];
+    move_displaced(cx, inst, m0 >> 16 & 0x3ff, m0 & 0x3ff)
+}
+
+/// Set bits of source 0 below the lane, plus source 1.
+pub fn mbcnt_lo(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    check(cx, inst)?;
+    let (bits, mut out) = (raw(cx.wave, inst, 0), cx.wave.lanes(inst.src[1]));
+    for lane in 0..32 {
+        out[lane] = out[lane].wrapping_add((bits[lane] & ((1 << lane) - 1)).count_ones());
+    }
+    B32::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// Source 1: no lane of wave32 has lanes 32–63 below it.
+pub fn mbcnt_hi(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    check(cx, inst)?;
+    let out = cx.wave.lanes(inst.src[1]);
+    B32::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// Sum or difference with carry in (source 2, if `carry_in`) and out. With clamp the result saturates where a carry leaves.
+#[inline(always)]
+fn carry(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    carry_in: bool,
+    saturated: u32,
+    op: impl Fn(u32, u32, u32) -> (u32, bool),
+) -> Step {
+    check(cx, inst)?;
+    let (a, b) = (U32::read(cx.wave, inst, 0), U32::read(cx.wave, inst, 1));
+    let incoming = if carry_in { cx.wave.scalar(inst.src[2]) } else { 0 };
+    let clamp = inst.mods.clamp;
+    let (out, carries) = cx.arch.dispatch(Carry { a: &a, b: &b, incoming, clamp, saturated, op });
+    lanes::write_lane_mask(cx, inst, inst.sdst, carries);
+    U32::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+struct Carry<'a, F> {
+    a: &'a Lanes,
+    b: &'a Lanes,
+    incoming: u32,
+    clamp: bool,
+    saturated: u32,
+    op: F,
+}
+
+impl<F: Fn(u32, u32, u32) -> (u32, bool)> pulp::NullaryFnOnce for Carry<'_, F> {
+    type Output = (Lanes, u32);
+    #[inline(always)]
+    fn call(self) -> (Lanes, u32) {
+        let mut out = [0; 32];
+        let mut carries = 0;
+        for lane in 0..32 {
+            let (value, carry) = (self.op)(self.a[lane], self.b[lane], self.incoming >> lane & 1);
+            out[lane] = if self.clamp && carry { self.saturated } else { value };
+            carries |= (carry as u32) << lane;
+        }
+        (out, carries)
+    }
+}
+
+#[inline(always)]
+fn add(a: u32, b: u32, c: u32) -> (u32, bool) {
+    let sum = a as u64 + b as u64 + c as u64;
+    (sum as u32, sum >> 32 != 0)
+}
+
+#[inline(always)]
+fn sub(a: u32, b: u32, c: u32) -> (u32, bool) {
+    let difference = (a as u64).wrapping_sub(b as u64).wrapping_sub(c as u64);
+    (difference as u32, difference >> 63 != 0)
+}
+
+/// a + b + carry.
+pub fn add_with_carry(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    carry(cx, inst, true, u32::MAX, add)
+}
+/// a − b − borrow.
+pub fn sub_with_carry(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    carry(cx, inst, true, 0, sub)
+}
+/// b − a − borrow.
+pub fn subrev_with_carry(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    carry(cx, inst, true, 0, |a, b, c| sub(b, a, c))
+}
+/// a + b.
+pub fn add_carry_out(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    carry(cx, inst, false, u32::MAX, add)
+}
+/// a − b.
+pub fn sub_carry_out(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    carry(cx, inst, false, 0, sub)
+}
+/// b − a.
+pub fn subrev_carry_out(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    carry(cx, inst, false, 0, |a, b, c| sub(b, a, c))
+}
+
+/// a·b + c in 65 bits, unsigned.
+pub fn mad_co_u64_u32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let (a, b, c) = (U32::read(cx.wave, inst, 0), U32::read(cx.wave, inst, 1), U64::read(cx.wave, inst, 2));
+    let (mut out, mut carries) = ([0; 32], 0);
+    for lane in 0..32 {
+        let (sum, carry) = (a[lane] as u64 * b[lane] as u64).overflowing_add(c[lane]);
+        out[lane] = if inst.mods.clamp && carry { u64::MAX } else { sum };
+        carries |= (carry as u32) << lane;
+    }
+    lanes::write_lane_mask(cx, inst, inst.sdst, carries);
+    U64::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// a·b + c in 65 bits, signed: the carry is bit 64 of the exact sum.
+pub fn mad_co_i64_i32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let (a, b, c) = (I32::read(cx.wave, inst, 0), I32::read(cx.wave, inst, 1), I64::read(cx.wave, inst, 2));
+    let (mut out, mut carries) = ([0; 32], 0);
+    for lane in 0..32 {
+        let exact = a[lane] as i128 * b[lane] as i128 + c[lane] as i128;
+        let clamped = exact.clamp(i64::MIN as i128, i64::MAX as i128);
+        out[lane] = if inst.mods.clamp { clamped as i64 } else { exact as i64 };
+        carries |= ((exact >> 64 & 1) as u32) << lane;
+    }
+    lanes::write_lane_mask(cx, inst, inst.sdst, carries);
+    I64::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// `v_div_scale`: the scaled operand, and per lane whether the quotient must be scaled back.
+#[inline(always)]
+fn div_scale<T: Out>(cx: &mut Cx<'_>, inst: &Inst, scale: impl Fn(T::V, T::V, T::V) -> (T::V, bool)) -> Step {
+    check(cx, inst)?;
+    let (a, b, c) = (T::read(cx.wave, inst, 0), T::read(cx.wave, inst, 1), T::read(cx.wave, inst, 2));
+    let (mut out, mut flags) = ([T::ZERO; 32], 0);
+    for lane in 0..32 {
+        let (value, flag) = scale(a[lane], b[lane], c[lane]);
+        out[lane] = value;
+        flags |= (flag as u32) << lane;
+    }
+    lanes::write_lane_mask(cx, inst, inst.sdst, flags);
+    T::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// f32.
+pub fn div_scale_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    div_scale::<F32>(cx, inst, super::divide::scale32)
+}
+/// f64.
+pub fn div_scale_f64(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    div_scale::<lanes::F64>(cx, inst, super::divide::scale64)
+}
+
+/// `v_div_fmas`: VCC says which lanes are scaled back.
+#[inline(always)]
+fn div_fmas<T: Out>(cx: &mut Cx<'_>, inst: &Inst, fmas: impl Fn(T::V, T::V, T::V, bool) -> T::V) -> Step {
+    check(cx, inst)?;
+    let (a, b, c) = (T::read(cx.wave, inst, 0), T::read(cx.wave, inst, 1), T::read(cx.wave, inst, 2));
+    let vcc = cx.wave.sgpr[VCC as usize];
+    let mut out = [T::ZERO; 32];
+    for lane in 0..32 {
+        out[lane] = fmas(a[lane], b[lane], c[lane], vcc >> lane & 1 != 0);
+    }
+    T::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// f32.
+pub fn div_fmas_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    div_fmas::<F32>(cx, inst, super::divide::fmas32)
+}
+/// f64.
+pub fn div_fmas_f64(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    div_fmas::<lanes::F64>(cx, inst, super::divide::fmas64)
+}
+
+/// The byte that op_sel chooses for 8-bit float sources: its two bits are swapped.
+fn byte_index(inst: &Inst) -> u32 {
+    (inst.mods.opsel as u32 & 1) << 1 | (inst.mods.opsel as u32 >> 1 & 1)
+}
+
+fn from_float8(cx: &mut Cx<'_>, inst: &Inst, format: Float8) -> Step {
+    check(cx, inst)?;
+    let shift = byte_index(inst) * 8;
+    let out = raw(cx.wave, inst, 0).map(|word| convert::f8_to_f32(word >> shift & 0xff, format));
+    F32::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// f32 from a byte of e4m3.
+pub fn cvt_f32_fp8(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    from_float8(cx, inst, convert::FP8)
+}
+/// f32 from a byte of e5m2.
+pub fn cvt_f32_bf8(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    from_float8(cx, inst, convert::BF8)
+}
+
+fn pair_to_float8(cx: &mut Cx<'_>, inst: &Inst, format: Float8) -> Step {
+    check(cx, inst)?;
+    let saturate = cx.wave.mode & FP16_OVFL != 0;
+    let (a, b) = (F32::read(cx.wave, inst, 0), F32::read(cx.wave, inst, 1));
+    let mut out = [0u16; 32];
+    for lane in 0..32 {
+        let low = convert::f32_to_f8(a[lane], format, saturate);
+        let high = convert::f32_to_f8(b[lane], format, saturate);
+        out[lane] = (low | high << 8) as u16;
+    }
+    lanes::B16::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// Two e4m3 in a half.
+pub fn cvt_pk_fp8_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    pair_to_float8(cx, inst, convert::FP8)
+}
+/// Two e5m2 in a half.
+pub fn cvt_pk_bf8_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    pair_to_float8(cx, inst, convert::BF8)
+}
+
+/// One byte of the destination, the others kept; op_sel's bits 2 and 3 number the byte.
+fn stochastic(cx: &mut Cx<'_>, inst: &Inst, format: Float8) -> Step {
+    check(cx, inst)?;
+    let saturate = cx.wave.mode & FP16_OVFL != 0;
+    let shift = (inst.mods.opsel as u32 >> 2 & 3) * 8;
+    let (a, seed) = (F32::read(cx.wave, inst, 0), U32::read(cx.wave, inst, 1));
+    let mut out = cx.wave.vgpr[inst.dst as usize];
+    for lane in 0..32 {
+        let code = convert::f32_to_f8_stochastic(a[lane], seed[lane], format, saturate);
+        out[lane] = (out[lane] & !(0xff << shift)) | code << shift;
+    }
+    B32::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// One e4m3.
+pub fn cvt_sr_fp8_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    stochastic(cx, inst, convert::FP8)
+}
+/// One e5m2.
+pub fn cvt_sr_bf8_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    stochastic(cx, inst, convert::BF8)
+}
+
+/// Four masked sums of absolute differences over bytes 0–3, 1–4, 2–5, 3–6 of source 0, each added to a dword of source 2.
+pub fn mqsad_u32_u8(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    let (bytes, reference) = (U64::read(cx.wave, inst, 0), U32::read(cx.wave, inst, 1));
+    let clamp = inst.mods.clamp;
+    // Everything is read before anything is written: source 2 may be the destination.
+    let sums: [Lanes; 4] = std::array::from_fn(|slice| {
+        let addend = match inst.src[2] {
+            Src::Vgpr(first) => cx.wave.vgpr[first.wrapping_add(slice as u8) as usize],
+            other if slice == 0 => [cx.wave.scalar(other); 32],
+            _ => [0; 32],
+        };
+        std::array::from_fn(|lane| {
+            let sum = msad_u8((bytes[lane] >> (slice * 8)) as u32, reference[lane]);
+            if clamp { addend[lane].saturating_add(sum) } else { addend[lane].wrapping_add(sum) }
+        })
+    });
+    let exec = cx.wave.exec();
+    for (slice, sum) in sums.iter().enumerate() {
+        cx.wave.set_lanes(inst.dst.wrapping_add(slice as u8), exec, sum);
+    }
+    Ok(Flow::Next)
+}
+
+/// A lane of the four 16-bit sums of `qsad` and `mqsad`.
+#[inline(always)]
+pub fn quad_sad(bytes: u64, reference: u32, addend: u64, sad: impl Fn(u32, u32) -> u32, clamp: bool) -> u64 {
+    let mut out = 0;
+    for slice in 0..4 {
+        let sum = sad((bytes >> (slice * 8)) as u32, reference) as u16;
+        let addend = (addend >> (slice * 16)) as u16;
+        let sum = if clamp { addend.saturating_add(sum) } else { addend.wrapping_add(sum) };
+        out |= (sum as u64) << (slice * 16);
+    }
+    out
+}
+
+/// A pseudo-scalar: f32 in and out of scalar registers, whatever EXEC is.
+#[inline(always)]
+pub fn scalar_f32(cx: &mut Cx<'_>, inst: &Inst, op: impl Fn(f32) -> f32) -> Step {
+    check(cx, inst)?;
+    let x = F32::read(cx.wave, inst, 0)[0];
+    let mut out = [op(x); 32];
+    lanes::finish_f32(inst, &mut out, f32::MIN_POSITIVE);
+    cx.wave.set_sgpr(inst.dst, out[0].to_bits());
+    Ok(Flow::Next)
+}
+
+/// A pseudo-scalar in f16; the high half of the destination becomes 0.
+#[inline(always)]
+pub fn scalar_f16(cx: &mut Cx<'_>, inst: &Inst, op: impl Fn(f32) -> f32) -> Step {
+    check(cx, inst)?;
+    let x = F16::read(cx.wave, inst, 0)[0];
+    let mut out = [convert::f16_to_f32(convert::f32_to_f16(op(x))); 32];
+    lanes::finish_f32(inst, &mut out, f32::from_bits(0x3880_0000));
+    cx.wave.set_sgpr(inst.dst, convert::f32_to_f16(out[0]));
+    Ok(Flow::Next)
+}
+
+/// Dot product of two pairs of halves plus source 2, one half written.
+#[inline(always)]
+fn dot2(cx: &mut Cx<'_>, inst: &Inst, widen: impl Fn(u32) -> f32, narrow: impl Fn(f64) -> u32) -> Step {
+    check(cx, inst)?;
+    if (inst.mods.abs | inst.mods.neg) & 3 != 0 {
+        return Err(unsupported(format!("{} with abs or neg on a packed source", inst.row.name)));
+    }
+    let (a, b) = (raw(cx.wave, inst, 0), raw(cx.wave, inst, 1));
+    let c = lanes::B16::read(cx.wave, inst, 2);
+    let mut out = [0u16; 32];
+    for lane in 0..32 {
+        let product = |shift: u32| widen(a[lane] >> shift & 0xffff) as f64 * widen(b[lane] >> shift & 0xffff) as f64;
+        // Products are exact in f64; the sum is rounded there and once more to the result.
+        out[lane] = narrow(product(0) + product(16) + widen(c[lane] as u32) as f64) as u16;
+    }
+    lanes::B16::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// f16.
+pub fn dot2_f16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    dot2(cx, inst, convert::f16_to_f32, |sum| convert::f32_to_f16(super::float::to_odd_f32(sum)))
+}
+/// bf16.
+pub fn dot2_bf16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    dot2(cx, inst, |bits| f32::from_bits(bits << 16), |sum| convert::f32_to_bf16(sum as f32))
+}
+
+/// Two f16 fused multiply-adds into the destination.
+pub fn pk_fmac_f16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    check(cx, inst)?;
+    let (a, b) = (raw(cx.wave, inst, 0), raw(cx.wave, inst, 1));
+    let mut out = cx.wave.vgpr[inst.dst as usize];
+    for lane in 0..32 {
+        let half = |shift: u32| {
+            let value = |word: u32| convert::f16_to_f32(word >> shift & 0xffff);
+            convert::f32_to_f16(super::float::fma_f16(value(a[lane]), value(b[lane]), value(out[lane])))
+        };
+        out[lane] = convert::pack(half(0), half(16));
+    }
+    B32::write(cx, inst, &out);
+    Ok(Flow::Next)
+}

@@ -1,0 +1,126 @@
+//! Data-parallel primitives: where source 0 of a DPP instruction comes from, and which lanes it writes. Pure functions of EXEC and
+//! the control word; it does not decode the word ([`crate::isa::dpp`]).
+
+use super::lanes::unsupported;
+use crate::fault::Fault;
+use crate::isa::{Dpp, Inst};
+use crate::wave::{Lanes, Wave};
+
+/// The lane that `lane` reads, none where the control points outside the row.
+#[inline(always)]
+fn source(control: Dpp, lane: u32) -> Option<u32> {
+    let ctrl = match control {
+        Dpp::Eight { sel, .. } => return Some((lane & !7) | (sel >> ((lane & 7) * 3) & 7)),
+        Dpp::Row { ctrl, .. } => ctrl as u32,
+    };
+    let (row, place, n) = (lane & !15, lane & 15, ctrl & 15);
+    let from = match ctrl >> 4 {
+        0x00..=0x0f => return Some((lane & !3) | (ctrl >> ((lane & 3) * 2) & 3)),
+        0x10 => place + n,
+        0x11 => place.wrapping_sub(n),
+        0x12 => place.wrapping_sub(n) & 15,
+        0x14 if n == 0 => 15 - place,
+        0x14 => place ^ 7,
+        0x15 => n,
+        _ => place ^ n,
+    };
+    (from < 16).then_some(row | from)
+}
+
+/// Whether the control can point outside the row.
+fn shifts(control: Dpp) -> bool {
+    matches!(control, Dpp::Row { ctrl: 0x101..=0x11f, .. })
+}
+
+/// Refuses what the manual contradicts itself on: a shift past the row's end with both bound control and fetch-inactive.
+pub fn check(_wave: &Wave, inst: &Inst) -> Result<(), Box<Fault>> {
+    match inst.dpp {
+        Some(control @ Dpp::Row { fi: true, bc: true, .. }) if shifts(control) => Err(unsupported(format!(
+            "{} with a DPP row shift, bound_ctrl and fi together: the manual contradicts itself on lanes outside the row",
+            inst.row.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Source 0 after the exchange; lanes that get nothing are 0.
+pub fn fetch(exec: u32, lanes: &Lanes, control: Dpp) -> Lanes {
+    let fi = match control {
+        Dpp::Row { fi, .. } | Dpp::Eight { fi, .. } => fi,
+    };
+    let mut out = [0; 32];
+    for lane in 0..32 {
+        if let Some(from) = source(control, lane)
+            && (fi || exec >> from & 1 != 0)
+        {
+            out[lane as usize] = lanes[from as usize & 31];
+        }
+    }
+    out
+}
+
+/// The lanes that are written: EXEC, the row and bank masks, and without bound control and fetch-inactive only lanes with a source.
+pub fn written(exec: u32, control: Dpp) -> u32 {
+    let Dpp::Row { row_mask, bank_mask, fi, bc, .. } = control else { return exec };
+    let mut out = 0;
+    for lane in 0..32 {
+        let masked = row_mask >> (lane / 16) & 1 != 0 && bank_mask >> (lane / 4 % 4) & 1 != 0;
+        let sourced = fi || bc || source(control, lane).is_some_and(|from| exec >> from & 1 != 0);
+        out |= ((masked && sourced) as u32) << lane;
+    }
+    out & exec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ctrl: u16, fi: bool, bc: bool) -> Dpp {
+        Dpp::Row { ctrl, row_mask: 15, bank_mask: 15, fi, bc }
+    }
+
+    fn places(control: Dpp) -> Vec<Option<u32>> {
+        (0..16).map(|lane| source(control, lane)).collect()
+    }
+
+    #[test]
+    fn controls_name_the_lanes_the_manual_names() {
+        assert_eq!(places(row(0x01b, false, false))[..4], [Some(3), Some(2), Some(1), Some(0)]);
+        assert_eq!(source(row(0x01b, false, false), 17), Some(18));
+        assert_eq!(places(row(0x101, false, false))[14..], [Some(15), None]);
+        assert_eq!(places(row(0x111, false, false))[..2], [None, Some(0)]);
+        assert_eq!(places(row(0x121, false, false))[..2], [Some(15), Some(0)]);
+        assert_eq!(source(row(0x140, false, false), 16), Some(31));
+        assert_eq!(source(row(0x141, false, false), 9), Some(14));
+        assert_eq!(source(row(0x15b, false, false), 20), Some(27));
+        assert_eq!(source(row(0x163, false, false), 21), Some(22));
+        assert_eq!(source(Dpp::Eight { sel: 0o01234567, fi: false }, 8), Some(15));
+    }
+
+    #[test]
+    fn bound_control_and_fetch_inactive() {
+        let lanes: Lanes = std::array::from_fn(|i| i as u32 + 100);
+        let exec = 0xffff_fffd; // lane 1 is off
+        // Neither: lanes 0 (outside) and 2 (inactive source) are not written.
+        assert_eq!(written(exec, row(0x111, false, false)), exec & !(1 | 4 | 1 << 16));
+        // Bound control: they read 0.
+        assert_eq!(written(exec, row(0x111, false, true)), exec);
+        let got = fetch(exec, &lanes, row(0x111, false, true));
+        assert_eq!((got[0], got[2], got[3]), (0, 0, 102));
+        // Fetch inactive: outside 0, inactive its value.
+        let got = fetch(exec, &lanes, row(0x111, true, false));
+        assert_eq!((got[0], got[2]), (0, 101));
+        assert_eq!(written(exec, row(0x111, true, false)), exec);
+        // DPP8 writes all active lanes; an inactive source reads 0 unless fetched.
+        let eight = Dpp::Eight { sel: 0o11111111, fi: false };
+        assert_eq!(written(exec, eight), exec);
+        assert_eq!(fetch(exec, &lanes, eight)[0], 0);
+        assert_eq!(fetch(exec, &lanes, Dpp::Eight { sel: 0o11111111, fi: true })[0], 101);
+    }
+
+    #[test]
+    fn row_and_bank_masks_choose_lanes() {
+        let control = Dpp::Row { ctrl: 0xe4, row_mask: 0b01, bank_mask: 0b1010, fi: false, bc: false };
+        assert_eq!(written(u32::MAX, control), 0x0000_f0f0);
+    }
+}

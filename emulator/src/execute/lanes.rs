@@ -1,0 +1,447 @@
+//! One vector instruction over 32 lanes: read the sources as typed lanes (modifiers, DPP and halves applied), run the operation in a
+//! loop that the compiler vectorises, write the result under EXEC. A [`Kind`] per operand type does reading and writing; the
+//! operation itself is a plain function of one lane. It knows no opcodes.
+
+use crate::execute::{convert, dpp};
+use crate::fault::Fault;
+use crate::isa::{Inst, Src, flags};
+use crate::wave::{Cx, Flow, Lanes, Step, Wave};
+
+/// MODE as kernels of this project run: round to nearest even, denormals kept, for all float types.
+const MODE_DEFAULT: u32 = 0xf0;
+
+/// How operands of one type are read.
+pub trait Kind {
+    /// A lane's value.
+    type V: Copy;
+    /// Source `i`, all lanes.
+    fn read(wave: &Wave, inst: &Inst, i: usize) -> [Self::V; 32];
+}
+
+/// How results of one type are written.
+pub trait Out: Kind {
+    /// What the lane loop starts from; every lane is overwritten.
+    const ZERO: Self::V;
+    /// Writes the destination under EXEC and the DPP masks, after omod and clamp.
+    fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[Self::V; 32]);
+}
+
+/// A fault for a form that is known but not executed.
+pub fn unsupported(text: impl Into<String>) -> Box<Fault> {
+    Box::new(Fault::Unsupported(text.into()))
+}
+
+/// Refuses float modes that the lane loops do not implement, and DPP forms that the manual leaves open.
+#[inline(always)]
+pub fn check(cx: &Cx<'_>, inst: &Inst) -> Result<(), Box<Fault>> {
+    if (cx.wave.mode ^ MODE_DEFAULT) & inst.row.flags & flags::MODE != 0 || inst.dpp.is_some() {
+        return check_slow(cx, inst);
+    }
+    Ok(())
+}
+
+#[cold]
+fn check_slow(cx: &Cx<'_>, inst: &Inst) -> Result<(), Box<Fault>> {
+    let differs = (cx.wave.mode ^ MODE_DEFAULT) & inst.row.flags & flags::MODE;
+    if differs != 0 {
+        return Err(unsupported(format!(
+            "{} with MODE {:#x}: only round to nearest even with denormals kept and FP16_OVFL off is executed",
+            inst.row.name, cx.wave.mode
+        )));
+    }
+    dpp::check(cx.wave, inst)
+}
+
+/// Lanes that the instruction writes.
+#[inline(always)]
+pub fn write_mask(wave: &Wave, inst: &Inst) -> u32 {
+    match inst.dpp {
+        None => wave.exec(),
+        Some(control) => dpp::written(wave.exec(), control),
+    }
+}
+
+/// The 32-bit register of source `i`, after DPP, before modifiers.
+#[inline(always)]
+pub fn raw(wave: &Wave, inst: &Inst, i: usize) -> Lanes {
+    match inst.dpp {
+        Some(control) if i == 0 => dpp::fetch(wave.exec(), &wave.lanes(inst.src[0]), control),
+        _ => wave.lanes(inst.src[i]),
+    }
+}
+
+#[inline(always)]
+fn sign_bits(inst: &Inst, i: usize) -> (bool, bool) {
+    (inst.mods.abs >> i & 1 != 0, inst.mods.neg >> i & 1 != 0)
+}
+
+/// abs then neg on the sign bit `sign`.
+#[inline(always)]
+fn modify(lanes: &mut Lanes, inst: &Inst, i: usize, sign: u32) {
+    if inst.mods.abs | inst.mods.neg == 0 {
+        return;
+    }
+    let (abs, neg) = sign_bits(inst, i);
+    let clear = if abs { !sign } else { u32::MAX };
+    let flip = if neg { sign } else { 0 };
+    for lane in lanes.iter_mut() {
+        *lane = (*lane & clear) ^ flip;
+    }
+}
+
+/// Source `i` as 32 bits.
+#[inline(always)]
+fn read32(wave: &Wave, inst: &Inst, i: usize) -> Lanes {
+    let mut lanes = raw(wave, inst, i);
+    modify(&mut lanes, inst, i, 0x8000_0000);
+    lanes
+}
+
+/// Source `i` as 16 bits in the low half.
+#[inline(always)]
+fn read16(wave: &Wave, inst: &Inst, i: usize) -> Lanes {
+    let mut lanes = raw(wave, inst, i);
+    // Constants have no high half to choose.
+    let high = inst.mods.opsel >> i & 1 != 0 && !matches!(inst.src[i], Src::Const(_));
+    let shift = if high { 16 } else { 0 };
+    for lane in lanes.iter_mut() {
+        *lane = (*lane >> shift) & 0xffff;
+    }
+    modify(&mut lanes, inst, i, 0x8000);
+    lanes
+}
+
+/// Source `i` as 64 bits.
+#[inline(always)]
+fn read64(wave: &Wave, inst: &Inst, i: usize) -> [u64; 32] {
+    let (low, high) = wave.lanes64(inst.src[i]);
+    let (abs, neg) = sign_bits(inst, i);
+    let clear = if abs { !(1 << 63) } else { u64::MAX };
+    let flip = if neg { 1 << 63 } else { 0 };
+    let mut out = [0; 32];
+    for lane in 0..32 {
+        let value = low[lane] as u64 | (high[lane] as u64) << 32;
+        out[lane] = (value & clear) ^ flip;
+    }
+    out
+}
+
+#[inline(always)]
+fn write32(cx: &mut Cx<'_>, inst: &Inst, out: &Lanes) {
+    let mask = write_mask(cx.wave, inst);
+    cx.wave.set_lanes(inst.dst, mask, out);
+}
+
+/// Writes one half of the register and keeps the other.
+#[inline(always)]
+fn write16(cx: &mut Cx<'_>, inst: &Inst, out: &Lanes) {
+    let mask = write_mask(cx.wave, inst);
+    let (shift, keep) = if inst.mods.opsel & 8 != 0 { (16, 0x0000_ffff) } else { (0, 0xffff_0000) };
+    let mut whole = cx.wave.vgpr[inst.dst as usize];
+    for lane in 0..32 {
+        whole[lane] = (whole[lane] & keep) | (out[lane] & 0xffff) << shift;
+    }
+    cx.wave.set_lanes(inst.dst, mask, &whole);
+}
+
+#[inline(always)]
+fn write64(cx: &mut Cx<'_>, inst: &Inst, out: &[u64; 32]) {
+    let mask = write_mask(cx.wave, inst);
+    let (mut low, mut high) = ([0; 32], [0; 32]);
+    for lane in 0..32 {
+        low[lane] = out[lane] as u32;
+        high[lane] = (out[lane] >> 32) as u32;
+    }
+    cx.wave.set_lanes(inst.dst, mask, &low);
+    cx.wave.set_lanes(inst.dst.wrapping_add(1), mask, &high);
+}
+
+/// Writes a lane mask: 0 for lanes that are off. The destination EXEC is what `v_cmpx` names.
+#[inline(always)]
+pub fn write_lane_mask(cx: &mut Cx<'_>, inst: &Inst, register: u8, bits: u32) {
+    let mask = write_mask(cx.wave, inst);
+    cx.wave.set_sgpr(register, bits & mask);
+}
+
+/// omod, then clamp, of a float result.
+macro_rules! finish_float {
+    ($name:ident, $float:ty) => {
+        #[cold]
+        pub(crate) fn $name(inst: &Inst, out: &mut [$float; 32], smallest: $float) {
+            let factor = [1.0, 2.0, 4.0, 0.5][inst.mods.omod as usize & 3];
+            for value in out.iter_mut() {
+                if inst.mods.omod != 0 {
+                    *value *= factor;
+                    // The output modifier flushes denormals and turns −0 into +0.
+                    if value.abs() < smallest {
+                        *value = 0.0;
+                    }
+                }
+                if inst.mods.clamp {
+                    *value = if value.is_nan() { 0.0 } else { value.max(0.0).min(1.0) };
+                    if *value == 0.0 {
+                        *value = 0.0;
+                    }
+                }
+            }
+        }
+    };
+}
+finish_float!(finish_f32, f32);
+finish_float!(finish_f64, f64);
+
+macro_rules! kinds32 {
+    ($($(#[$doc:meta])* $name:ident $value:ty;)*) => {$(
+        $(#[$doc])*
+        pub struct $name;
+        impl Kind for $name {
+            type V = $value;
+            #[inline(always)]
+            fn read(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
+                bytemuck::cast(read32(wave, inst, i))
+            }
+        }
+        impl Out for $name {
+            const ZERO: $value = 0;
+            #[inline(always)]
+            fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
+                write32(cx, inst, bytemuck::cast_ref(out));
+            }
+        }
+    )*};
+}
+kinds32! {
+    /// 32 bits.
+    B32 u32;
+    /// Unsigned 32 bits.
+    U32 u32;
+    /// Signed 32 bits.
+    I32 i32;
+    /// Two halves as one word.
+    PkB16 u32;
+    /// Two f16 as one word.
+    PkF16 u32;
+    /// Two bf16 as one word.
+    PkBf16 u32;
+}
+
+macro_rules! kinds16 {
+    ($($(#[$doc:meta])* $name:ident $value:ty;)*) => {$(
+        $(#[$doc])*
+        pub struct $name;
+        impl Kind for $name {
+            type V = $value;
+            #[inline(always)]
+            fn read(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
+                read16(wave, inst, i).map(|bits| bits as u16 as $value)
+            }
+        }
+        impl Out for $name {
+            const ZERO: $value = 0;
+            #[inline(always)]
+            fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
+                write16(cx, inst, &out.map(|value| value as u16 as u32));
+            }
+        }
+    )*};
+}
+kinds16! {
+    /// 16 bits.
+    B16 u16;
+    /// Unsigned 16 bits.
+    U16 u16;
+    /// Signed 16 bits.
+    I16 i16;
+    /// bf16 bits.
+    Bf16 u16;
+}
+
+macro_rules! kinds64 {
+    ($($(#[$doc:meta])* $name:ident $value:ty;)*) => {$(
+        $(#[$doc])*
+        pub struct $name;
+        impl Kind for $name {
+            type V = $value;
+            #[inline(always)]
+            fn read(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
+                bytemuck::cast(read64(wave, inst, i))
+            }
+        }
+        impl Out for $name {
+            const ZERO: $value = 0;
+            #[inline(always)]
+            fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
+                write64(cx, inst, bytemuck::cast_ref(out));
+            }
+        }
+    )*};
+}
+kinds64! {
+    /// 64 bits.
+    B64 u64;
+    /// Unsigned 64 bits.
+    U64 u64;
+    /// Signed 64 bits.
+    I64 i64;
+}
+
+/// f32.
+pub struct F32;
+impl Kind for F32 {
+    type V = f32;
+    #[inline(always)]
+    fn read(wave: &Wave, inst: &Inst, i: usize) -> [f32; 32] {
+        bytemuck::cast(read32(wave, inst, i))
+    }
+}
+impl Out for F32 {
+    const ZERO: f32 = 0.0;
+    #[inline(always)]
+    fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[f32; 32]) {
+        if inst.mods.clamp || inst.mods.omod != 0 {
+            let mut out = *out;
+            finish_f32(inst, &mut out, f32::MIN_POSITIVE);
+            return write32(cx, inst, bytemuck::cast_ref(&out));
+        }
+        write32(cx, inst, bytemuck::cast_ref(out));
+    }
+}
+
+/// f64.
+pub struct F64;
+impl Kind for F64 {
+    type V = f64;
+    #[inline(always)]
+    fn read(wave: &Wave, inst: &Inst, i: usize) -> [f64; 32] {
+        bytemuck::cast(read64(wave, inst, i))
+    }
+}
+impl Out for F64 {
+    const ZERO: f64 = 0.0;
+    #[inline(always)]
+    fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[f64; 32]) {
+        if inst.mods.clamp || inst.mods.omod != 0 {
+            let mut out = *out;
+            finish_f64(inst, &mut out, f64::MIN_POSITIVE);
+            return write64(cx, inst, bytemuck::cast_ref(&out));
+        }
+        write64(cx, inst, bytemuck::cast_ref(out));
+    }
+}
+
+/// f16, computed as f32: reading is exact, and writing rounds once. +, −, ·, ÷ and √ of f16 values come out correctly rounded that way
+/// (f32 has more than twice the digits); fused operations bring their own rounding ([`crate::execute::float::fma_f16`]).
+pub struct F16;
+impl Kind for F16 {
+    type V = f32;
+    #[inline(always)]
+    fn read(wave: &Wave, inst: &Inst, i: usize) -> [f32; 32] {
+        read16(wave, inst, i).map(convert::f16_to_f32)
+    }
+}
+impl Out for F16 {
+    const ZERO: f32 = 0.0;
+    #[inline(always)]
+    fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[f32; 32]) {
+        if inst.mods.clamp || inst.mods.omod != 0 {
+            // Modifiers act on the rounded result; 2⁻¹⁴ is the smallest normal f16.
+            let mut out = out.map(|value| convert::f16_to_f32(convert::f32_to_f16(value)));
+            finish_f32(inst, &mut out, f32::from_bits(0x3880_0000));
+            return write16(cx, inst, &out.map(convert::f32_to_f16));
+        }
+        write16(cx, inst, &out.map(convert::f32_to_f16));
+    }
+}
+
+/// A bit per lane.
+pub struct Mask;
+impl Kind for Mask {
+    type V = bool;
+    #[inline(always)]
+    fn read(wave: &Wave, inst: &Inst, i: usize) -> [bool; 32] {
+        let bits = wave.scalar(inst.src[i]);
+        let mut out = [false; 32];
+        for lane in 0..32 {
+            out[lane] = bits >> lane & 1 != 0;
+        }
+        out
+    }
+}
+impl Out for Mask {
+    const ZERO: bool = false;
+    #[inline(always)]
+    fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[bool; 32]) {
+        write_lane_mask(cx, inst, inst.dst, bits(out));
+    }
+}
+
+/// Lane masks from booleans.
+#[inline(always)]
+pub fn bits(lanes: &[bool; 32]) -> u32 {
+    let mut out = 0;
+    for (lane, &value) in lanes.iter().enumerate() {
+        out |= (value as u32) << lane;
+    }
+    out
+}
+
+/// A lane loop for `pulp`: a struct and not a closure, because only a method can be `inline(always)` on the way into the function
+/// that is compiled for AVX2.
+struct Map<'a, A, B, C, D, F> {
+    a: &'a [A; 32],
+    b: &'a [B; 32],
+    c: &'a [C; 32],
+    zero: D,
+    operation: F,
+}
+
+impl<A: Copy, B: Copy, C: Copy, D: Copy, F: Fn(A, B, C) -> D> pulp::NullaryFnOnce for Map<'_, A, B, C, D, F> {
+    type Output = [D; 32];
+    #[inline(always)]
+    fn call(self) -> [D; 32] {
+        let mut out = [self.zero; 32];
+        for lane in 0..32 {
+            out[lane] = (self.operation)(self.a[lane], self.b[lane], self.c[lane]);
+        }
+        out
+    }
+}
+
+const NOTHING: [(); 32] = [(); 32];
+
+/// D = operation(source 0) in every lane.
+#[inline(always)]
+pub fn map1<D: Out, A: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(A::V) -> D::V) -> Step {
+    check(cx, inst)?;
+    let a = A::read(cx.wave, inst, 0);
+    let map = Map { a: &a, b: &NOTHING, c: &NOTHING, zero: D::ZERO, operation: |a, (), ()| operation(a) };
+    let out = cx.arch.dispatch(map);
+    D::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// D = operation(source 0, source 1) in every lane.
+#[inline(always)]
+pub fn map2<D: Out, A: Kind, B: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(A::V, B::V) -> D::V) -> Step {
+    check(cx, inst)?;
+    let (a, b) = (A::read(cx.wave, inst, 0), B::read(cx.wave, inst, 1));
+    let map = Map { a: &a, b: &b, c: &NOTHING, zero: D::ZERO, operation: |a, b, ()| operation(a, b) };
+    let out = cx.arch.dispatch(map);
+    D::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// D = operation(source 0, source 1, source 2) in every lane.
+#[inline(always)]
+pub fn map3<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+) -> Step {
+    check(cx, inst)?;
+    let (a, b, c) = (A::read(cx.wave, inst, 0), B::read(cx.wave, inst, 1), C::read(cx.wave, inst, 2));
+    let map = Map { a: &a, b: &b, c: &c, zero: D::ZERO, operation };
+    let out = cx.arch.dispatch(map);
+    D::write(cx, inst, &out);
+    Ok(Flow::Next)
+}
