@@ -50,6 +50,9 @@ pub(super) struct Args {
     sampling: SamplingArgs,
     #[command(flatten)]
     backend: BackendArgs,
+    /// Print the ids of every prompt and answer on stderr
+    #[arg(long)]
+    print_token_ids: bool,
     /// Print counts and rates after every answer on stderr, also when stdin is no terminal
     #[arg(long)]
     stats: bool,
@@ -110,6 +113,10 @@ impl Conversation<'_> {
         };
         let engine = &mut self.loaded.engine;
         let generated = generate::generate(engine, &self.tokenizer, &request, Style::Chat, Show::Stream, self.ui)?;
+        if self.args.print_token_ids {
+            self.ui.say(&format!("prompt ids: {}", generate::list(&request.prompt)));
+            self.ui.say(&format!("new ids: {}", generate::list(&generated.outcome.tokens)));
+        }
         if self.interactive || self.args.stats {
             self.ui.aside(&generate::closing_line(&generated, engine, self.loaded.load));
         }

@@ -5,6 +5,7 @@ use std::io;
 
 use crate::artifact::LoadError;
 use crate::engine::{EngineError, RequestError};
+use crate::gpu::OpenError;
 use crate::text::TextError;
 
 /// Why a command stopped.
@@ -73,6 +74,15 @@ impl From<RequestError> for CliError {
             // A value out of its range is a wrong flag; a prompt that does not fit is not.
             RequestError::Field { .. } => CliError::usage(error),
             RequestError::ContextLength { .. } | RequestError::TokenId { .. } => CliError::failed(error),
+        }
+    }
+}
+
+impl From<OpenError> for CliError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Selector(_) | OpenError::Variable { .. } => CliError::usage(error),
+            other => CliError::failed(other),
         }
     }
 }

@@ -179,6 +179,11 @@ pub(super) fn closing_line(generated: &Generated, engine: &Engine, load: std::ti
     )
 }
 
+/// Ids separated by commas.
+pub(super) fn list(ids: &[u32]) -> String {
+    ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// A duration in milliseconds.
 pub(super) fn milliseconds(time: std::time::Duration) -> f64 {
     time.as_secs_f64() * 1000.0

@@ -5,10 +5,14 @@
 mod chat;
 mod chat_prompt;
 mod compile;
+mod devices;
+mod doctor;
+mod emulate;
 mod error;
 mod generate;
 mod inspect;
 mod interrupt;
+mod isa;
 mod logits;
 mod model;
 mod output;
@@ -63,6 +67,10 @@ enum Command {
     Template(template::Args),
     Logits(logits::Args),
     Perplexity(perplexity::Args),
+    Devices(devices::Args),
+    Doctor(doctor::Args),
+    Isa(isa::Args),
+    Emulate(emulate::Args),
 }
 
 /// Reads the process's arguments, runs the command and gives the exit code.
@@ -101,6 +109,10 @@ fn dispatch(command: &Command, ui: &Ui) -> CliResult<()> {
         Command::Template(args) => template::run(args, ui),
         Command::Logits(args) => logits::run(args, ui),
         Command::Perplexity(args) => perplexity::run(args, ui),
+        Command::Devices(args) => devices::run(args, ui),
+        Command::Doctor(args) => doctor::run(args, ui),
+        Command::Isa(args) => isa::run(args, ui),
+        Command::Emulate(args) => emulate::run(args, ui),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Opening what the user calls MODEL, and the backend they ask for. A named backend that is not there is an error; `auto` says in
 //! one line what it chose and why.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +9,8 @@ use std::time::{Duration, Instant};
 use crate::artifact::{Artifact, LoadMode};
 use crate::cpu::{CpuBackend, CpuOptions};
 use crate::engine::Engine;
+use crate::gpu::{self, GpuKind};
+use crate::hip::Selector;
 use crate::model::config::ModelConfig;
 use crate::model::ops::Ops;
 use crate::model::weights::Weights;
@@ -70,6 +73,9 @@ pub(super) struct BackendArgs {
     /// Longest context in tokens, as 4096 or 4k; at most the model's
     #[arg(short = 'c', long, value_name = "TOKENS", value_parser = text_input::parse_count)]
     ctx_size: Option<usize>,
+    /// AMD's HIP library, instead of searching for it
+    #[arg(long, value_name = "FILE")]
+    hip_library: Option<OsString>,
     /// Threads of the CPU backend; 0 takes every core
     #[arg(short = 't', long, default_value_t = 0, value_name = "N")]
     threads: usize,
@@ -175,14 +181,44 @@ fn open_backend(
     context: usize,
     ui: &Ui,
 ) -> CliResult<Box<dyn Ops>> {
-    let _ = (&args.device, ui);
-    match args.backend {
-        Backend::Auto | Backend::Cpu => {
-            let options = CpuOptions { threads: args.threads, ..CpuOptions::new(context) };
-            let source = Arc::new(artifact.clone());
-            let backend = CpuBackend::new(config, weights, source, options).map_err(CliError::failed)?;
-            Ok(Box::new(backend))
+    // A card that does not exist is another matter; a word that names none is wrong usage, whatever the backend.
+    let selector: Selector = args.device.parse().map_err(CliError::usage)?;
+    let kind = match args.backend {
+        Backend::Cpu if selector != Selector::Auto => {
+            return Err(CliError::usage(format!("--device {} names a GPU, but the backend is cpu", args.device)));
         }
-        Backend::AmdHip | Backend::Emulator => Err(CliError::failed("not wired")),
+        Backend::Cpu => None,
+        Backend::AmdHip => Some(GpuKind::AmdHip),
+        Backend::Emulator => Some(GpuKind::Emulator),
+        // Whoever names a card wants that card.
+        Backend::Auto if selector != Selector::Auto => Some(GpuKind::AmdHip),
+        Backend::Auto => choose_backend(args.hip_library.as_ref(), ui),
+    };
+    let Some(kind) = kind else {
+        let options = CpuOptions { threads: args.threads, ..CpuOptions::new(context) };
+        let backend = CpuBackend::new(config, weights, Arc::new(artifact.clone()), options);
+        return Ok(Box::new(backend.map_err(CliError::failed)?));
+    };
+    let options = gpu::Options { hip_library: args.hip_library.clone(), ..gpu::Options::new(context)? };
+    let opened = gpu::open(kind, &args.device, config, weights, artifact, &options)?;
+    for note in &opened.notes {
+        ui.aside(note);
     }
+    Ok(opened.ops)
+}
+
+/// What `auto` means on this machine, told in one line.
+fn choose_backend(hip_library: Option<&OsString>, ui: &Ui) -> Option<GpuKind> {
+    let facts = gpu::devices(GpuKind::AmdHip, hip_library);
+    if let Some(card) = facts.devices.iter().find(|card| card.chosen) {
+        ui.say(&format!("backend amd-hip, chosen by auto: {}", card.device));
+        return Some(GpuKind::AmdHip);
+    }
+    let why = match (&facts.library, facts.devices.first().and_then(|card| card.left_out.as_ref())) {
+        (_, Some(left_out)) => left_out.clone(),
+        (Some(library), None) => format!("{} sees no AMD GPU", library.display()),
+        (None, None) => "no HIP library opens".to_string(),
+    };
+    ui.say(&format!("backend cpu, chosen by auto: {why} (zynfer doctor tells more)"));
+    None
 }

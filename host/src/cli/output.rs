@@ -27,6 +27,8 @@ pub(super) enum Look {
     Red,
     /// Warnings.
     Yellow,
+    /// Good news.
+    Green,
     /// What is beside the point.
     Dim,
     /// Headings.
@@ -38,6 +40,7 @@ impl Look {
         match self {
             Look::Red => "31",
             Look::Yellow => "33",
+            Look::Green => "32",
             Look::Dim => "2",
             Look::Bold => "1",
         }

@@ -109,8 +109,8 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let generated = generate::generate(&mut loaded.engine, &tokenizer, &request, style, show, ui)?;
 
     if args.print_token_ids {
-        ui.say(&format!("prompt ids: {}", list(&request.prompt)));
-        ui.say(&format!("new ids: {}", list(&generated.outcome.tokens)));
+        ui.say(&format!("prompt ids: {}", generate::list(&request.prompt)));
+        ui.say(&format!("new ids: {}", generate::list(&generated.outcome.tokens)));
     }
     if args.json {
         ui.out_json(&report(args, &request, &generated, loaded.engine.backend(), loaded.load))?;
@@ -173,8 +173,4 @@ fn statistics(request: &Request, generated: &Generated) -> Vec<String> {
             None => "seed: none, nothing was random".into(),
         },
     ]
-}
-
-fn list(ids: &[u32]) -> String {
-    ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }

@@ -1,0 +1,292 @@
+//! `zynfer emulate`: runs a kernel of any gfx1201 code object with files as buffers. Outputs are written only when the kernel ended
+//! well. The emulator is the crate of that name; here arguments are read and packed.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde_json::{Map, Value, json};
+
+use emulator::code_object::{Arg, Kernel};
+use emulator::launch::Class;
+use emulator::{CodeObject, Launch, LoadedModule, Memory, Options, Stats};
+
+use super::error::{CliError, CliResult};
+use super::logits::write_whole;
+use super::output::Ui;
+use super::text_input;
+
+/// Memory of the emulated device. Pages count only when touched, so this is a bound on mistakes, not a need.
+const DEVICE_BYTES: u64 = 64 << 30;
+
+/// Run a kernel of a gfx1201 code object in the emulator
+///
+/// Arguments are given in the kernel's order:
+///   buf:FILE            a buffer with the file's bytes
+///   out:FILE:BYTES      a zeroed buffer, written to FILE afterwards
+///   inout:FILE:OUT      a buffer with FILE's bytes, written to OUT afterwards
+///   u32:N i32:N u64:N i64:N f32:X f64:X
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct Args {
+    /// The ELF file
+    #[arg(value_name = "CODE_OBJECT")]
+    code_object: PathBuf,
+    /// The kernel's name
+    #[arg(long, value_name = "K")]
+    kernel: String,
+    /// Workgroups in x, y, z
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_extent)]
+    grid: [u32; 3],
+    /// Work-items of a workgroup in x, y, z
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_extent)]
+    block: [u32; 3],
+    /// LDS bytes on top of the kernel's own
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    lds: u32,
+    /// The next argument, see above
+    #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
+    arguments: Vec<Argument>,
+    /// Print counts of instructions on stderr (with --json: in the object)
+    #[arg(long)]
+    stats: bool,
+    /// Print one JSON object about the launch
+    #[arg(long)]
+    json: bool,
+}
+
+/// One `--arg`.
+#[derive(Debug, Clone, PartialEq)]
+enum Argument {
+    In(PathBuf),
+    Out(PathBuf, u64),
+    InOut(PathBuf, PathBuf),
+    /// A scalar: the word for its type, and its bytes.
+    Scalar(&'static str, Vec<u8>),
+}
+
+impl FromStr for Argument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kinds = "buf:FILE, out:FILE:BYTES, inout:FILE:OUT, u32:N, i32:N, u64:N, i64:N, f32:X or f64:X";
+        let (kind, value) = text.split_once(':').ok_or_else(|| format!("{text:?} is none of {kinds}"))?;
+        let split = |what: &str| match value.rsplit_once(':') {
+            Some((left, right)) if !left.is_empty() && !right.is_empty() => Ok((left, right)),
+            _ => Err(format!("{text:?}: {kind}:FILE:{what} is needed")),
+        };
+        match kind {
+            "buf" if value.is_empty() => Err(format!("{text:?}: buf:FILE is needed")),
+            "buf" => Ok(Argument::In(value.into())),
+            "out" => {
+                let (file, bytes) = split("BYTES")?;
+                Ok(Argument::Out(file.into(), integer::<u64>(bytes, "u64")?))
+            }
+            "inout" => split("OUT").map(|(file, out)| Argument::InOut(file.into(), out.into())),
+            "u32" => Ok(Argument::Scalar("u32", integer::<u32>(value, kind)?.to_le_bytes().into())),
+            "i32" => Ok(Argument::Scalar("i32", integer::<i32>(value, kind)?.to_le_bytes().into())),
+            "u64" => Ok(Argument::Scalar("u64", integer::<u64>(value, kind)?.to_le_bytes().into())),
+            "i64" => Ok(Argument::Scalar("i64", integer::<i64>(value, kind)?.to_le_bytes().into())),
+            "f32" => Ok(Argument::Scalar("f32", float::<f32>(value, kind)?.to_le_bytes().into())),
+            "f64" => Ok(Argument::Scalar("f64", float::<f64>(value, kind)?.to_le_bytes().into())),
+            _ => Err(format!("{kind:?} is none of {kinds}")),
+        }
+    }
+}
+
+/// A decimal number, or a hexadecimal one after `0x`.
+fn integer<T: TryFrom<i128>>(text: &str, kind: &str) -> Result<T, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => i128::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.ok().and_then(|number| T::try_from(number).ok()).ok_or_else(|| format!("{text:?} is not a {kind}"))
+}
+
+fn float<T: FromStr>(text: &str, kind: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a {kind}"))
+}
+
+/// `X,Y,Z`; what is left out at the end is 1.
+fn parse_extent(text: &str) -> Result<[u32; 3], String> {
+    let mut extent = [1; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > 3 {
+        return Err(format!("{text:?} has {} numbers, 3 are needed", parts.len()));
+    }
+    for (axis, part) in extent.iter_mut().zip(parts) {
+        *axis = part.trim().parse().map_err(|_| format!("{text:?} is not X,Y,Z"))?;
+    }
+    Ok(extent)
+}
+
+/// A buffer on the emulated device that is written to a file at the end.
+struct Output<'a> {
+    file: &'a PathBuf,
+    address: u64,
+    bytes: u64,
+}
+
+pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
+    let name = args.code_object.display();
+    let bytes = text_input::read_bytes(&args.code_object)?;
+    let object = CodeObject::parse(&bytes).map_err(|error| CliError::failed(format!("{name}: {error}")))?;
+    let mut memory = Memory::new(DEVICE_BYTES);
+    let module =
+        LoadedModule::load(object, &mut memory).map_err(|error| CliError::failed(format!("{name}: {error}")))?;
+    let Some(kernel) = module.kernel(&args.kernel) else {
+        let known: Vec<&str> = module.object().kernels().iter().map(|kernel| kernel.name.as_str()).collect();
+        return Err(CliError::failed(format!("{name}: no kernel {}, there is {}", args.kernel, known.join(", "))));
+    };
+    let (kernarg, outputs) = pack(&args.arguments, kernel, &mut memory)?;
+    let launch = Launch {
+        kernel: &args.kernel,
+        grid: args.grid,
+        block: args.block,
+        dynamic_lds: args.lds,
+        kernarg: &kernarg,
+        options: Options::default(),
+    };
+    let stats =
+        emulator::launch(&memory, &module, &launch).map_err(|error| CliError::failed(format!("{name}: {error}")))?;
+    for output in &outputs {
+        let mut bytes = vec![0; output.bytes as usize];
+        memory.read(output.address, &mut bytes).map_err(CliError::failed)?;
+        write_whole(output.file, &bytes)?;
+    }
+    report(args, &outputs, &stats, ui)
+}
+
+/// Fills buffers and packs the explicit arguments at the offsets the metadata gives.
+fn pack<'a>(given: &'a [Argument], kernel: &Kernel, memory: &mut Memory) -> CliResult<(Vec<u8>, Vec<Output<'a>>)> {
+    let expected: Vec<&Arg> = kernel.args.iter().filter(|arg| !arg.is_hidden()).collect();
+    if given.len() != expected.len() {
+        return Err(CliError::failed(format!(
+            "kernel {} takes {} arguments, {} are given with --arg",
+            kernel.name,
+            expected.len(),
+            given.len()
+        )));
+    }
+    let mut kernarg = vec![0; kernel.explicit_bytes() as usize];
+    let mut outputs = Vec::new();
+    for (index, (argument, expected)) in given.iter().zip(&expected).enumerate() {
+        let named = expected.name.as_ref().map_or_else(String::new, |name| format!(" ({name})"));
+        let place = format!("kernel {}, argument {index}{named}", kernel.name);
+        let is_pointer = matches!(expected.value_kind.as_str(), "global_buffer" | "dynamic_shared_pointer");
+        let value = match argument {
+            Argument::Scalar(kind, _) if is_pointer => {
+                return Err(CliError::failed(format!("{place}: {kind} given, the kernel takes a buffer")));
+            }
+            Argument::Scalar(kind, value) if value.len() != expected.size as usize => {
+                return Err(CliError::failed(format!(
+                    "{place}: {kind} has {} bytes, the kernel takes {}",
+                    value.len(),
+                    expected.size
+                )));
+            }
+            Argument::Scalar(_, value) => value.clone(),
+            _ if !is_pointer && expected.size != 8 => {
+                return Err(CliError::failed(format!(
+                    "{place}: a buffer is given, the kernel takes {} bytes by value",
+                    expected.size
+                )));
+            }
+            Argument::In(file) => fill(memory, &text_input::read_bytes(file)?)?.to_le_bytes().to_vec(),
+            Argument::Out(file, bytes) => {
+                let address = memory.alloc(*bytes).map_err(CliError::failed)?;
+                outputs.push(Output { file, address, bytes: *bytes });
+                address.to_le_bytes().to_vec()
+            }
+            Argument::InOut(file, out) => {
+                let contents = text_input::read_bytes(file)?;
+                let address = fill(memory, &contents)?;
+                outputs.push(Output { file: out, address, bytes: contents.len() as u64 });
+                address.to_le_bytes().to_vec()
+            }
+        };
+        kernarg[expected.offset as usize..][..value.len()].copy_from_slice(&value);
+    }
+    Ok((kernarg, outputs))
+}
+
+fn fill(memory: &mut Memory, contents: &[u8]) -> CliResult<u64> {
+    let address = memory.alloc(contents.len() as u64).map_err(CliError::failed)?;
+    memory.write(address, contents).map_err(CliError::failed)?;
+    Ok(address)
+}
+
+fn report(args: &Args, outputs: &[Output<'_>], stats: &Stats, ui: &Ui) -> CliResult<()> {
+    let seconds = stats.wall.as_secs_f64();
+    let classes =
+        Class::ALL.into_iter().map(|class| (class.name(), stats.count(class))).filter(|(_, count)| *count > 0);
+    if args.json {
+        let outputs: Vec<Value> = outputs
+            .iter()
+            .map(|output| json!({"file": output.file.to_string_lossy(), "bytes": output.bytes}))
+            .collect();
+        let mut report = json!({
+            "kernel": args.kernel, "workgroups": stats.workgroups, "waves": stats.waves, "instructions": stats.total(),
+            "wall_ms": seconds * 1000.0, "outputs": outputs,
+        });
+        if args.stats {
+            report["by_class"] =
+                classes.map(|(name, count)| (name.to_string(), Value::from(count))).collect::<Map<_, _>>().into();
+        }
+        return ui.out_json(&report);
+    }
+    ui.aside(&format!(
+        "emulator: {}, {} workgroups, {} waves, {} wave-instructions in {:.1} ms on this CPU",
+        args.kernel,
+        stats.workgroups,
+        stats.waves,
+        stats.total(),
+        seconds * 1000.0
+    ));
+    if args.stats {
+        for (name, count) in classes {
+            ui.say(&format!("  {name:<8} {count}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Argument, parse_extent};
+
+    #[test]
+    fn arguments_read_as_documented() {
+        let parse = |text: &str| text.parse::<Argument>();
+        assert_eq!(parse("buf:a:b"), Ok(Argument::In("a:b".into())));
+        assert_eq!(parse("out:a:b:16"), Ok(Argument::Out("a:b".into(), 16)));
+        assert_eq!(parse("inout:a:b"), Ok(Argument::InOut("a".into(), "b".into())));
+        assert_eq!(parse("u32:0xffffffff"), Ok(Argument::Scalar("u32", vec![0xff; 4])));
+        assert_eq!(parse("i32:-1"), Ok(Argument::Scalar("i32", vec![0xff; 4])));
+        assert_eq!(parse("f32:-0.5"), Ok(Argument::Scalar("f32", (-0.5f32).to_le_bytes().into())));
+        for wrong in [
+            "",
+            "u32",
+            "u32:",
+            "u32:-1",
+            "u32:4294967296",
+            "i32:x",
+            "f32:x",
+            "buf:",
+            "out:a",
+            "out:a:x",
+            "inout:a",
+            "lds:4",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn extents_fill_up_with_ones() {
+        assert_eq!(parse_extent("4"), Ok([4, 1, 1]));
+        assert_eq!(parse_extent("1,2,3"), Ok([1, 2, 3]));
+        for wrong in ["", "1,2,3,4", "a", "-1", "1,,2", "4294967296"] {
+            assert!(parse_extent(wrong).is_err(), "{wrong}");
+        }
+    }
+}
