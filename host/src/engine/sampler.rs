@@ -14,6 +14,7 @@ use std::{
 };
 
 use super::error::{RequestError, SampleError};
+use crate::artifact::GenerationDefaults;
 
 /// How to choose a token. [`Default`] is greedy without penalties: the engine's own default.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,6 +67,26 @@ pub struct SamplingOverrides {
 }
 
 impl SamplingOverrides {
+    /// A checkpoint's generation defaults. `do_sample: false` is greedy whatever else is stated; `do_sample: true` without a
+    /// temperature is temperature 1, as where those files come from.
+    pub fn of_model(defaults: &GenerationDefaults) -> Self {
+        let temperature = match defaults.do_sample {
+            Some(false) => Some(0.0),
+            Some(true) => defaults.temperature.or(Some(1.0)),
+            None => defaults.temperature,
+        };
+        Self {
+            temperature,
+            top_k: defaults.top_k.map(i64::from),
+            top_p: defaults.top_p,
+            min_p: defaults.min_p,
+            repetition_penalty: defaults.repetition_penalty,
+            presence_penalty: defaults.presence_penalty,
+            frequency_penalty: defaults.frequency_penalty,
+            seed: None,
+        }
+    }
+
     /// Fields of `self`, and where absent those of `weaker`: `request.or(command_line).or(model)`.
     pub fn or(self, weaker: Self) -> Self {
         Self {

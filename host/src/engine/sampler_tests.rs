@@ -170,6 +170,22 @@ fn overrides_are_taken_from_the_strongest_that_speaks() {
     assert!(SamplingOverrides::default().resolve().is_plain_greedy());
 }
 
+#[test]
+fn a_models_defaults_are_greedy_only_where_it_says_so() {
+    let stated =
+        GenerationDefaults { temperature: Some(0.6), top_k: Some(20), top_p: Some(0.95), ..Default::default() };
+    let temperature = |do_sample, temperature| {
+        let defaults = GenerationDefaults { do_sample, temperature, ..stated.clone() };
+        SamplingOverrides::of_model(&defaults).resolve().temperature
+    };
+    assert_eq!(temperature(Some(true), Some(0.6)), 0.6);
+    assert_eq!(temperature(Some(true), None), 1.0);
+    assert_eq!(temperature(Some(false), Some(0.6)), 0.0);
+    assert_eq!(temperature(None, None), 0.0);
+    let p = SamplingOverrides::of_model(&stated).resolve();
+    assert_eq!((p.temperature, p.top_k, p.top_p), (0.6, 20, 0.95));
+}
+
 /// The kept set by definition: sort everything, then cut.
 fn kept_plainly(logits: &[f32], p: &SamplingParams) -> BTreeSet<u32> {
     let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
