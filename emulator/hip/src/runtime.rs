@@ -1,7 +1,7 @@
 //! The state behind the ABI: one device's memory, and what handles stand for. All safe code. Streams have no queue: work is done when
 //! it is asked for, so what a stream remembers is only a failure nobody was told of yet.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -47,8 +47,6 @@ pub struct Runtime {
     pub streams: HashMap<u64, Stream>,
     /// Events by handle.
     pub events: HashMap<u64, Event>,
-    /// Report of the last trap.
-    pub report: CString,
     next_handle: u64,
 }
 
@@ -62,12 +60,14 @@ static RUNTIME: LazyLock<Mutex<Runtime>> = LazyLock::new(|| {
         functions: HashMap::new(),
         streams: HashMap::from([(0, Stream::default())]),
         events: HashMap::new(),
-        report: CString::default(),
         next_handle: FIRST_HANDLE,
     })
 });
 
 thread_local! {
+    /// Why this thread's last launch did not finish; empty when it did. Per thread, so that a pointer to it stays good until this
+    /// thread launches again, whatever others do.
+    pub static REPORT: RefCell<CString> = RefCell::default();
     /// The last status of this thread that was not success.
     pub static LAST_ERROR: Cell<Status> = const { Cell::new(Status::SUCCESS) };
 }

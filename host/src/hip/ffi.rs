@@ -125,7 +125,7 @@ hip_symbols! {
         fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int);
         fn hipGetDeviceProperties(properties: *mut c_void, device: c_int);
         fn hipDeviceGetUuid(uuid: *mut hipUUID, device: hipDevice_t);
-        // Only the emulator has it: the report of the last trapped launch, valid until the next call into the library.
+        // Only the emulator has it: why this thread's last launch did not finish, valid until this thread launches again.
         fn zynferEmulatorLastReport() -> *const c_char;
     }
 }
@@ -139,11 +139,11 @@ pub const COPY_DEVICE_TO_DEVICE: c_int = 3;
 /// `hipStreamNonBlocking`: no implicit order with the null stream.
 pub const STREAM_NON_BLOCKING: c_uint = 1;
 /// `HIP_LAUNCH_PARAM_BUFFER_POINTER`.
-pub const LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = 1 as *mut c_void;
+pub const LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = std::ptr::without_provenance_mut(1);
 /// `HIP_LAUNCH_PARAM_BUFFER_SIZE`.
-pub const LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = 2 as *mut c_void;
+pub const LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
 /// `HIP_LAUNCH_PARAM_END`.
-pub const LAUNCH_PARAM_END: *mut c_void = 3 as *mut c_void;
+pub const LAUNCH_PARAM_END: *mut c_void = std::ptr::without_provenance_mut(3);
 
 /// Attribute numbers of `hipDeviceAttribute_t`; the same in the headers of ROCm 5.2 and 6 (tests/hip/abi.rs asks a compiler).
 pub mod attribute {

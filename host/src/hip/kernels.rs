@@ -119,7 +119,7 @@ impl Kernels {
         op.holds("ids", device_ids, &[ids.len()], 4)?;
         op.holds("embedding table", table, &[vocab, hidden as usize], 2)?;
         op.holds("hidden", out, &[ids.len(), hidden as usize], 4)?;
-        op.apart(&[device_ids, table, out])?;
+        op.apart(stream, &[device_ids, table, out])?;
         if let Some((at, id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab) {
             return Err(op.refuse(format!("id {id} of token {at}, the vocabulary has {vocab}")));
         }
@@ -147,7 +147,7 @@ impl Kernels {
         op.holds("x", x, &[rows as usize, hidden as usize], 4)?;
         op.holds("weight", w, &[hidden as usize], 2)?;
         op.holds("y", y, &[rows as usize, hidden as usize], 2)?;
-        op.apart(&[x, w, y])?;
+        op.apart(stream, &[x, w, y])?;
         op.epsilon(eps)?;
         let args = rmsnorm::Args::new(x.address(), w.address(), y.address(), rows, hidden, eps);
         // SAFETY: 1. `Args` is that of both kernels; 2. checked above; 3. the contract's geometry for the same rows as its name;
@@ -172,7 +172,7 @@ impl Kernels {
         op.holds("weight", w, &[n as usize, k as usize], 2)?;
         op.holds("x", x, &[tokens as usize, k as usize], 2)?;
         op.holds("y", y, &[tokens as usize, n as usize], 4)?;
-        op.apart(&[w, x, y])?;
+        op.apart(stream, &[w, x, y])?;
         let args = linear::Args { w: w.address(), x: x.address(), y: y.address(), tokens, n, k, pad: 0 };
         let (name, geometry) = if plain {
             (linear::NAME_PLAIN, linear::geometry_plain(tokens, n))
@@ -198,7 +198,7 @@ impl Kernels {
         let name = head_norm::name(op.width("head_dim", head_dim, 1)?).ok_or_else(|| op.no_head_dim(head_dim))?;
         op.holds("x", x, &[rows, head_dim], 4)?;
         op.holds("weight", w, &[head_dim], 2)?;
-        op.apart(&[x, w])?;
+        op.apart(stream, &[x, w])?;
         op.epsilon(eps)?;
         let args = head_norm::Args { x: x.address(), w: w.address(), rows: rows_u32, eps };
         // SAFETY: 1. `Args` is that of both kernels, and the name is the one for this head_dim; 2. checked above; 3. the contract's
@@ -223,7 +223,7 @@ impl Kernels {
         let positions = table.bytes() / (head_dim * 4);
         let position = op.position(position, tokens, positions, "the rotary table")?;
         op.holds("rotary table", table, &[positions, head_dim], 4)?;
-        op.apart(&[x, table])?;
+        op.apart(stream, &[x, table])?;
         let args = rope::Args { x: x.address(), table: table.address(), heads, position };
         // SAFETY: 1. `Args` is that of both kernels, and the name is the one for this head_dim; 2. checked above, the last row read is
         // in the table; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
@@ -248,7 +248,7 @@ impl Kernels {
         op.holds("keys", k, &row, 4)?;
         op.holds("values", v, &row, 4)?;
         op.fits_u32("elements", row.iter().product())?;
-        op.apart(&[k, v, cache.keys, cache.values])?;
+        op.apart(stream, &[k, v, cache.keys, cache.values])?;
         let args = kv_append::Args {
             k: k.address(),
             v: v.address(),
@@ -292,7 +292,7 @@ impl Kernels {
         op.holds("queries", q, &row, 4)?;
         op.holds("output", out, &row, 2)?;
         op.fits_u32("elements", row.iter().product())?;
-        op.apart(&[q, out, cache.keys, cache.values])?;
+        op.apart(stream, &[q, out, cache.keys, cache.values])?;
         let args = attention::Args {
             q: q.address(),
             k_cache: cache.keys.address(),
@@ -332,7 +332,7 @@ impl Kernels {
         op.holds("gate", gate, &[elements], 4)?;
         op.holds("up", up, &[elements], 4)?;
         op.holds("output", out, &[elements], 2)?;
-        op.apart(&[gate, up, out])?;
+        op.apart(stream, &[gate, up, out])?;
         let count = elements as u64;
         let args = swiglu::Args { gate: gate.address(), up: up.address(), out: out.address(), count };
         // SAFETY: 1. `Args` is this kernel's; 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
@@ -351,7 +351,7 @@ impl Kernels {
         op.quads(elements)?;
         op.holds("hidden", hidden, &[elements], 4)?;
         op.holds("projection", proj, &[elements], 4)?;
-        op.apart(&[hidden, proj])?;
+        op.apart(stream, &[hidden, proj])?;
         let count = elements as u64;
         let args = residual_add::Args { hidden: hidden.address(), proj: proj.address(), count };
         // SAFETY: 1. `Args` is this kernel's; 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
@@ -374,7 +374,7 @@ impl Kernels {
         }
         op.holds_aligned("logits", logits, &[rows as usize, vocab as usize], 4, 4)?;
         op.holds_aligned("ids", ids, &[rows as usize], 4, 4)?;
-        op.apart(&[logits, ids])?;
+        op.apart(stream, &[logits, ids])?;
         let args = argmax::Args { logits: logits.address(), ids: ids.address(), vocab, pad: 0 };
         // SAFETY: 1. `Args` is this kernel's; 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
         unsafe { self.launch(stream, argmax::NAME, argmax::geometry(rows), &args) }
@@ -487,9 +487,13 @@ impl Op {
         Ok(())
     }
 
-    /// No two of `spans` share a byte.
-    fn apart(self, spans: &[&Span]) -> Result<(), LaunchError> {
+    /// All of `spans` are memory of the stream's card, and no two share a byte.
+    fn apart(self, stream: &Stream, spans: &[&Span]) -> Result<(), LaunchError> {
         for (index, a) in spans.iter().enumerate() {
+            if !Arc::ptr_eq(a.context(), stream.context()) {
+                let (memory, used) = (a.context().device(), stream.context().device());
+                return Err(self.refuse(format!("memory of {memory} on a stream of {used}, opened apart from it")));
+            }
             if let Some(b) = spans[index + 1..].iter().find(|b| a.overlaps(b)) {
                 return Err(self.refuse(format!("{a:?} and {b:?} overlap")));
             }

@@ -229,12 +229,12 @@ impl Library {
         self.hip.zynferEmulatorLastReport.is_some()
     }
 
-    /// The emulator's report of the last trapped launch; `None` on a card and when nothing trapped.
+    /// Why this thread's last launch in the emulator did not finish; `None` on a card and when it did.
     pub fn emulator_report(&self) -> Option<String> {
         let report = self.hip.zynferEmulatorLastReport?;
         // SAFETY: takes nothing; the signature is the row's in `ffi`.
         let pointer = unsafe { report() };
-        // SAFETY: null, or a string that stays until the next trap on this thread, which cannot come during this call.
+        // SAFETY: a string that stays until this thread launches again, which it does not do during this call.
         unsafe { text(pointer) }.filter(|report| !report.is_empty())
     }
 

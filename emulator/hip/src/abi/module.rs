@@ -1,12 +1,12 @@
 //! Code objects, kernels and launches.
 #![allow(non_snake_case, reason = "the vendor's names")]
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
 use super::{exports, host, put, string};
 use crate::launch::{self, Kernel, Module, Request};
-use crate::runtime::{Outcome, Runtime, lock};
+use crate::runtime::{Outcome, REPORT, Runtime};
 use crate::status::Status;
 
 /// `HIP_LAUNCH_PARAM_BUFFER_POINTER`, `HIP_LAUNCH_PARAM_BUFFER_SIZE`, `HIP_LAUNCH_PARAM_END`.
@@ -163,7 +163,7 @@ exports! {
         block_x: c_uint, block_y: c_uint, block_z: c_uint,
         lds_bytes: c_uint, stream: u64, params: *mut *mut c_void, extra: *mut *mut c_void,
     ) |runtime| {
-        runtime.report = std::ffi::CString::default();
+        REPORT.set(CString::default());
         let (module, kernel) = runtime.functions.get(&function).cloned().ok_or(Status::INVALID_HANDLE)?;
         let module = runtime.modules.get(&module).cloned().ok_or(Status::INVALID_HANDLE)?;
         runtime.stream(stream)?;
@@ -174,7 +174,7 @@ exports! {
         if let Err(error) = module.run(&kernel, &request, &block, &runtime.memory) {
             let report = error.to_string();
             eprintln!("zynfer emulator: {report}");
-            runtime.report = std::ffi::CString::new(report.replace('\0', " ")).unwrap_or_default();
+            REPORT.set(CString::new(report.replace('\0', " ")).unwrap_or_default());
             runtime.stream(stream)?.failed = true;
             return Err(launch::launch_status(&error));
         }
@@ -182,8 +182,8 @@ exports! {
     }
 }
 
-/// Why the last launch did not finish, empty when it did; the text stays valid until the next launch.
+/// Why this thread's last launch did not finish, empty when it did; the text stays valid until this thread launches again.
 #[unsafe(no_mangle)]
 pub extern "C" fn zynferEmulatorLastReport() -> *const c_char {
-    lock().report.as_ptr()
+    REPORT.with_borrow(|report| report.as_ptr())
 }
