@@ -92,6 +92,10 @@ fn memory_of_another_context_is_refused() {
     let foreign = span(&other, 4);
     assert!(stream.write(&foreign, &[0; 4]).is_err());
     assert!(stream.fill(&foreign, 0).is_err());
+    let kernels = Kernels::load(&one, IMAGE).unwrap_or_else(|error| panic!("{error}"));
+    let (hidden, proj) = (span(&one, 512), span(&other, 512));
+    let error = kernels.residual_add(&stream, &hidden, &proj, 128).expect_err("the other context's").to_string();
+    assert!(error.contains("opened apart"), "{error}");
 }
 
 #[test]
