@@ -1,0 +1,60 @@
+//! SwiGLU and the residual addition.
+
+use device_ops::{residual_add, swiglu};
+use zynfer_tests::oracle;
+use zynfer_tests::tolerances::{EXACT, SWIGLU};
+
+use crate::data::{Numbers, from_bf16, wide};
+use crate::machine::{Machine, compare_plain};
+
+/// Counts around a lane's four elements and a workgroup's 1024.
+const COUNTS: [usize; 8] = [4, 64, 1020, 1024, 1028, 2048, 3072, 5 * 3072];
+
+#[track_caller]
+fn check_swiglu(gate: &[f32], up: &[f32]) {
+    let mut machine = Machine::new();
+    let out = machine.output::<u16>(gate.len());
+    let args =
+        swiglu::Args { gate: machine.input(gate), up: machine.input(up), out: out.address, count: gate.len() as u64 };
+    machine.run(swiglu::NAME, swiglu::geometry(gate.len() as u64), &args);
+    let want = oracle::swiglu::swiglu(&wide(gate), &wide(up));
+    let got: Vec<f64> = from_bf16(&machine.read(&out));
+    compare_plain(&format!("{}, {} elements", swiglu::NAME, gate.len()), &got, &want, SWIGLU);
+}
+
+#[test]
+fn swiglu_counts() {
+    for count in COUNTS {
+        let mut numbers = Numbers::new(count as u64);
+        check_swiglu(&numbers.awkward(count, 2.0), &numbers.awkward(count, 1.0));
+    }
+}
+
+/// The whole range of the exponential: where it is 0, where it is infinite, and the steps between.
+#[test]
+fn swiglu_range() {
+    let gate: Vec<f32> = (0..4096).map(|i| (i as f32 - 2048.0) / 16.0).collect();
+    let up: Vec<f32> = (0..4096).map(|i| if i % 2 == 0 { 1.5 } else { -0.75 }).collect();
+    check_swiglu(&gate, &up);
+    let gate = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.0, -0.0, 1e-40, 3e38, -3e38];
+    check_swiglu(&gate, &[1.0; 8]);
+    check_swiglu(&[1.0; 8], &[f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.0, -0.0, 1e-30, 3e38, -3e38]);
+}
+
+#[test]
+fn residual_add_counts() {
+    for count in COUNTS {
+        let mut numbers = Numbers::new(count as u64);
+        let (hidden, proj) = (numbers.awkward(count, 10.0), numbers.awkward(count, 1e-3));
+        let mut machine = Machine::new();
+        let out = machine.inout(&hidden);
+        let args = residual_add::Args { hidden: out.address, proj: machine.input(&proj), count: count as u64 };
+        machine.run(residual_add::NAME, residual_add::geometry(count as u64), &args);
+        // The sum of two f32 in f64, rounded to f32, is the f32 sum: 53 bits are more than twice 24 and two.
+        let want: Vec<f64> = oracle::residual_add::residual_add(&wide(&hidden), &wide(&proj))
+            .into_iter()
+            .map(|v| f64::from(v as f32))
+            .collect();
+        compare_plain(&format!("{}, {count} elements", residual_add::NAME), &machine.read(&out), &want, EXACT);
+    }
+}

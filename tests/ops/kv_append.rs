@@ -1,0 +1,77 @@
+//! Appending to the cache: every byte of it is compared, those that must not change as well.
+
+use device_ops::kv_append;
+use half::bf16;
+use zynfer_tests::oracle::kv_append::{Cache, kv_append as reference};
+
+use crate::data::{Numbers, to_bf16};
+use crate::machine::Machine;
+
+#[track_caller]
+fn check(cache: Cache, tokens: usize, position: usize) {
+    let Cache { kv_heads, head_dim, capacity } = cache;
+    let count = tokens * kv_heads * head_dim;
+    let mut numbers = Numbers::new((tokens + position) as u64);
+    let (mut k, v) = (numbers.awkward(count, 1.0), numbers.awkward(count, 1.0));
+    // Ties to even both ways, overflow to infinity, a denormal, infinities, a NaN that must stay one.
+    for (at, bits) in [0x3f80_8000, 0x3f81_8000, 0x7f7f_ffff, 0x0000_8001, 0x7f80_0000, 0xff80_0000, 0x7fff_ffff]
+        .into_iter()
+        .enumerate()
+    {
+        k[at * 5] = f32::from_bits(bits);
+    }
+    let before: Vec<u16> = (0..cache.elements()).map(|i| i as u16 | 1).collect();
+    let (mut keys, mut values) = (before.clone(), before.clone());
+    reference(cache, &to_bf16(&k), &to_bf16(&v), position, &mut keys, &mut values);
+
+    let mut machine = Machine::new();
+    let (keys_out, values_out) = (machine.inout(&before), machine.inout(&before));
+    let args = kv_append::Args {
+        k: machine.input(&k),
+        v: machine.input(&v),
+        k_cache: keys_out.address,
+        v_cache: values_out.address,
+        tokens: tokens as u32,
+        kv_heads: kv_heads as u32,
+        head_dim_log2: head_dim.ilog2(),
+        position: position as u32,
+        capacity: capacity as u32,
+        pad: 0,
+    };
+    machine.run(kv_append::NAME, kv_append::geometry(tokens as u32, kv_heads as u32, head_dim as u32), &args);
+    for (what, got, want) in [("key", machine.read(&keys_out), keys), ("value", machine.read(&values_out), values)] {
+        for (i, (got, want)) in got.into_iter().zip(want).enumerate() {
+            let both_nan = bf16::from_bits(got).is_nan() && bf16::from_bits(want).is_nan();
+            assert!(
+                got == want || both_nan,
+                "{what} element {i} of {cache:?}, T {tokens} at {position}: {got:#06x}, want {want:#06x}"
+            );
+        }
+    }
+}
+
+#[test]
+fn shapes_and_positions() {
+    for head_dim in [64, 128] {
+        for (kv_heads, tokens, position, capacity) in [
+            (1, 1, 0, 32),
+            (1, 1, 31, 32),
+            (2, 1, 32, 64),
+            (8, 1, 95, 96),
+            (2, 2, 31, 64),
+            (3, 31, 1, 32),
+            (2, 32, 0, 32),
+            (2, 33, 30, 64),
+            (1, 100, 28, 128),
+        ] {
+            check(Cache { kv_heads, head_dim, capacity }, tokens, position);
+        }
+    }
+}
+
+#[test]
+fn capacity_is_rounded_up_to_what_attention_reads() {
+    for (context_len, capacity) in [(1, 32), (31, 32), (32, 32), (33, 64), (40_960, 40_960)] {
+        assert_eq!(kv_append::capacity(context_len), capacity, "{context_len}");
+    }
+}

@@ -1,0 +1,97 @@
+//! Matrix products: each of the three kernels at each shape, and the choice between them.
+
+use device_ops::{Geometry, linear};
+use zynfer_tests::oracle;
+use zynfer_tests::tolerances::LINEAR;
+
+use crate::data::{Numbers, from_bf16, to_bf16};
+use crate::machine::{Machine, compare};
+
+type Kernel = (&'static str, fn(u32, u32) -> Geometry);
+
+const PLAIN: Kernel = (linear::NAME_PLAIN, linear::geometry_plain);
+const GEMV: Kernel = (linear::NAME_GEMV, linear::geometry_gemv);
+const WMMA: Kernel = (linear::NAME_WMMA, linear::geometry_wmma);
+
+#[track_caller]
+fn check(kernels: &[Kernel], t: usize, n: usize, k: usize) {
+    let mut numbers = Numbers::new((t * 1_000_003 + n * 1009 + k) as u64);
+    let w = to_bf16(&numbers.awkward(n * k, 0.05));
+    let x = to_bf16(&numbers.awkward(t * k, 1.0));
+    let want = oracle::linear::linear(&from_bf16(&w), &from_bf16(&x), n, k);
+    for (kernel, geometry) in kernels {
+        let mut machine = Machine::new();
+        let y = machine.output::<f32>(t * n);
+        let args = linear::Args {
+            w: machine.input(&w),
+            x: machine.input(&x),
+            y: y.address,
+            tokens: t as u32,
+            n: n as u32,
+            k: k as u32,
+            pad: 0,
+        };
+        machine.run(kernel, geometry(t as u32, n as u32), &args);
+        compare(&format!("{kernel} T {t} N {n} K {k}"), &machine.read(&y), &want, LINEAR);
+    }
+}
+
+/// N around the edges of a wave's four rows, a workgroup's sixteen and a tile's 64; N that keeps no row of y aligned.
+#[test]
+fn widths() {
+    for n in [1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 100, 127, 128, 129, 1000] {
+        check(&[PLAIN, GEMV, WMMA], 1, n, 64);
+        check(&[PLAIN, GEMV, WMMA], 3, n, 128);
+    }
+}
+
+/// K around the GEMV's steps of 256 and 512 and the tile's of 64.
+#[test]
+fn depths() {
+    for k in [64, 128, 192, 256, 320, 448, 512, 576, 704, 768, 832, 1024, 3072] {
+        check(&[PLAIN, GEMV, WMMA], 1, 20, k);
+        check(&[PLAIN, WMMA], 18, 70, k);
+    }
+}
+
+/// T around fragments, halves and tiles.
+#[test]
+fn tokens() {
+    for t in [2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 97, 128, 130] {
+        check(&[WMMA], t, 68, 128);
+    }
+    check(&[PLAIN, GEMV], 66, 33, 64);
+}
+
+#[test]
+fn routes() {
+    let b = linear::WMMA_FROM_TOKENS;
+    assert_eq!((linear::name(b - 1), linear::name(b), linear::name(b + 1)), (GEMV.0, WMMA.0, WMMA.0));
+    for t in [b - 1, b, b + 1] {
+        assert_eq!(linear::geometry(t, 100), if t < b { GEMV.1(t, 100) } else { WMMA.1(t, 100) });
+        check(&[(linear::name(t), linear::geometry)], t as usize, 100, 256);
+    }
+}
+
+/// A NaN or an infinity stays in its own row and column: tiles that repeat a row past the end must not leak it.
+#[test]
+fn what_is_not_finite_stays_in_its_place() {
+    let (t, n, k) = (5, 70, 128);
+    let mut w = Numbers::new(8).vector(n * k, 1.0);
+    let mut x = Numbers::new(9).vector(t * k, 1.0);
+    w[69 * k + 3] = f32::NAN;
+    x[4 * k + 100] = f32::INFINITY;
+    let (w, x) = (to_bf16(&w), to_bf16(&x));
+    for (kernel, geometry) in [PLAIN, GEMV, WMMA] {
+        let mut machine = Machine::new();
+        let y = machine.output::<f32>(t * n);
+        let (w, x, y_at) = (machine.input(&w), machine.input(&x), y.address);
+        let args = linear::Args { w, x, y: y_at, tokens: t as u32, n: n as u32, k: k as u32, pad: 0 };
+        machine.run(kernel, geometry(t as u32, n as u32), &args);
+        for (i, v) in machine.read(&y).iter().enumerate() {
+            let (token, row) = (i / n, i % n);
+            assert_eq!(v.is_nan(), row == 69, "{kernel}: y[{token},{row}] is {v}");
+            assert_eq!(v.is_finite(), row != 69 && token != 4, "{kernel}: y[{token},{row}] is {v}");
+        }
+    }
+}
