@@ -160,7 +160,7 @@ impl<const STEPS: usize> Tile<STEPS> {
                 acc = unsafe { wmma_bf16(Fragment::from_b128(value), weights[i as usize], acc) };
             }
             self.sum[j] = acc;
-            if j % 2 == 1 {
+            if j % 4 == 3 {
                 schedule_fence();
             }
         }
