@@ -1,21 +1,11 @@
 //! The code object of this tree, and the facts its metadata states about each kernel. Read with the `object` and `rmpv` crates, not
 //! with the readers of host or emulator, which it judges.
 
-use std::path::PathBuf;
-use std::sync::OnceLock;
-
 use object::{Object, ObjectSection};
 
-/// Path of the code object, built when it is not current.
-pub fn path() -> &'static PathBuf {
-    static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build_support::device::build().unwrap_or_else(|error| panic!("{error}")))
-}
-
-/// Its bytes.
+/// Its bytes: those inside the binary under test.
 pub fn image() -> &'static [u8] {
-    static IMAGE: OnceLock<Vec<u8>> = OnceLock::new();
-    IMAGE.get_or_init(|| std::fs::read(path()).expect("the code object was just built"))
+    zynfer::gpu::code_object::IMAGE
 }
 
 /// One kernel's entry in the metadata note.

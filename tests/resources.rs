@@ -3,7 +3,8 @@
 //! arguments where the host puts them. Judged from the code object's metadata and `llvm-objdump-22`; it runs nothing.
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use device_ops::{Geometry, KERNELS, argmax, attention, linear, rmsnorm};
 use zynfer_tests::code_object;
@@ -61,11 +62,15 @@ const FORBIDDEN: &[(&str, &str)] = &[
 
 /// Listing of every kernel: mnemonic and operands of each instruction.
 fn listings() -> BTreeMap<String, Vec<String>> {
-    let output = Command::new("llvm-objdump-22")
-        .args(["-d", "--mcpu=gfx1201", "--no-show-raw-insn", "--no-leading-addr"])
-        .arg(code_object::path())
-        .output()
+    let mut tool = Command::new("llvm-objdump-22")
+        .args(["-d", "--mcpu=gfx1201", "--no-show-raw-insn", "--no-leading-addr", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap_or_else(|e| panic!("llvm-objdump-22: {e}; install Debian's llvm-22 package (`./x test` does)"));
+    // It reads all of its input before it writes, so that nobody waits for the other.
+    tool.stdin.take().expect("piped").write_all(code_object::image()).expect("the tool reads");
+    let output = tool.wait_with_output().expect("the tool ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut listings = BTreeMap::new();
     let mut name = String::new();

@@ -4,6 +4,7 @@ use device_ops::argmax;
 use zynfer_tests::oracle;
 
 use crate::data::Numbers;
+use crate::hip;
 use crate::machine::Machine;
 
 #[track_caller]
@@ -16,6 +17,12 @@ fn check(what: &str, rows: &[Vec<f32>]) {
     machine.run(argmax::NAME, argmax::geometry(rows.len() as u32), &args);
     let want: Vec<u32> = rows.iter().map(|row| oracle::argmax::argmax(row).unwrap_or(argmax::NAN_ID)).collect();
     assert_eq!(machine.read(&ids), want, "{what}, vocabulary {vocab}");
+    hip::each(|device| {
+        let (logits, ids) = (device.buffer(&logits), device.output::<u32>(rows.len()));
+        let launched = device.kernels.argmax(&device.stream, &logits.span, &ids.span, [rows.len(), vocab]);
+        launched.expect("a right launch");
+        assert_eq!(device.read::<u32>(&ids), want, "{}: {what}, vocabulary {vocab}", device.name);
+    });
 }
 
 /// Vocabularies that are a multiple of nothing, with the largest logit at each end and in the middle.

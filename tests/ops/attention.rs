@@ -3,11 +3,13 @@
 
 use device_ops::{Geometry, attention};
 use half::bf16;
+use zynfer::hip::kernels::KvCache;
 use zynfer_tests::oracle;
 use zynfer_tests::oracle::kv_append::Cache;
 use zynfer_tests::tolerances::{ATTENTION_BF16, ATTENTION_F32, Tolerance};
 
 use crate::data::{Numbers, from_bf16, rounded, to_bf16, wide};
+use crate::hip;
 use crate::machine::{Machine, compare};
 
 #[derive(Debug, Clone, Copy)]
@@ -106,6 +108,25 @@ fn run(rung: Rung, shape: Shape, head_dim: usize, input: &Input) {
     machine.run(kernel, geometry, &args);
     let got: Vec<f64> = from_bf16(&machine.read(&out));
     compare(&format!("{kernel} {shape:?}"), &got, &want, tolerance);
+    let plain = rung == Plain;
+    if plain || Some(kernel) == attention::name(shape.tokens as u32, head_dim as u32) {
+        hip::each(|device| {
+            let (q, out) = (device.buffer(&input.q), device.output::<u16>(input.q.len()));
+            let (keys, values) = (device.buffer(&input.keys), device.buffer(&input.values));
+            let cache = KvCache {
+                keys: &keys.span,
+                values: &values.span,
+                kv_heads: shape.kv_heads,
+                head_dim,
+                capacity: shape.capacity,
+            };
+            let (stream, queries) = (&device.stream, [shape.tokens, shape.group]);
+            let launched = device.kernels.attention(stream, &q.span, &cache, &out.span, queries, shape.position, plain);
+            launched.expect("a right launch");
+            let got: Vec<f64> = from_bf16(&device.read(&out));
+            compare(&format!("{}: {kernel} {shape:?}", device.name), &got, &want, tolerance);
+        });
+    }
 }
 
 #[track_caller]

@@ -5,6 +5,7 @@ use zynfer_tests::oracle;
 use zynfer_tests::tolerances::{EXACT, SWIGLU};
 
 use crate::data::{Numbers, from_bf16, wide};
+use crate::hip;
 use crate::machine::{Machine, compare_plain};
 
 /// Counts around a lane's four elements and a workgroup's 1024.
@@ -20,6 +21,12 @@ fn check_swiglu(gate: &[f32], up: &[f32]) {
     let want = oracle::swiglu::swiglu(&wide(gate), &wide(up));
     let got: Vec<f64> = from_bf16(&machine.read(&out));
     compare_plain(&format!("{}, {} elements", swiglu::NAME, gate.len()), &got, &want, SWIGLU);
+    hip::each(|device| {
+        let (gate_in, up_in, out) = (device.buffer(gate), device.buffer(up), device.output::<u16>(gate.len()));
+        let launched = device.kernels.swiglu(&device.stream, &gate_in.span, &up_in.span, &out.span, gate.len());
+        launched.expect("a right launch");
+        compare_plain(&device.name, &from_bf16(&device.read(&out)), &want, SWIGLU);
+    });
 }
 
 #[test]
@@ -56,5 +63,11 @@ fn residual_add_counts() {
             .map(|v| f64::from(v as f32))
             .collect();
         compare_plain(&format!("{}, {count} elements", residual_add::NAME), &machine.read(&out), &want, EXACT);
+        hip::each(|device| {
+            let (hidden, proj) = (device.buffer(&hidden), device.buffer(&proj));
+            let launched = device.kernels.residual_add(&device.stream, &hidden.span, &proj.span, count);
+            launched.expect("a right launch");
+            compare_plain(&device.name, &device.read::<f32>(&hidden), &want, EXACT);
+        });
     }
 }

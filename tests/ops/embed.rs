@@ -5,6 +5,7 @@ use zynfer_tests::oracle;
 use zynfer_tests::tolerances::EXACT;
 
 use crate::data::{Numbers, from_bf16, to_bf16};
+use crate::hip;
 use crate::machine::{Machine, compare_plain};
 
 struct Case {
@@ -32,6 +33,14 @@ fn check(case: &Case) {
     machine.run(embed::NAME, embed::geometry(ids.len() as u32, hidden as u32), &args);
     let want = oracle::embed::embed(ids, &from_bf16(&table), hidden);
     compare_plain(embed::NAME, &machine.read(&out), &want, EXACT);
+    hip::each(|device| {
+        let (id_buffer, table, out) =
+            (device.output::<u32>(ids.len()), device.buffer(&table), device.output::<f32>(ids.len() * hidden));
+        let (stream, shape) = (&device.stream, [vocab, hidden]);
+        device.kernels.embed(stream, ids, &id_buffer.span, &table.span, &out.span, shape).expect("a right launch");
+        compare_plain(&device.name, &device.read::<f32>(&out), &want, EXACT);
+        assert_eq!(device.read::<u32>(&id_buffer), ids, "{}", device.name);
+    });
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use device_ops::kv_append;
 use half::bf16;
+use zynfer::hip::kernels::KvCache;
 use zynfer_tests::oracle::kv_append::{Cache, kv_append as reference};
 
 use crate::data::{Numbers, to_bf16};
+use crate::hip;
 use crate::machine::Machine;
 
 #[track_caller]
@@ -39,14 +41,27 @@ fn check(cache: Cache, tokens: usize, position: usize) {
         pad: 0,
     };
     machine.run(kv_append::NAME, kv_append::geometry(tokens as u32, kv_heads as u32, head_dim as u32), &args);
-    for (what, got, want) in [("key", machine.read(&keys_out), keys), ("value", machine.read(&values_out), values)] {
-        for (i, (got, want)) in got.into_iter().zip(want).enumerate() {
-            let both_nan = bf16::from_bits(got).is_nan() && bf16::from_bits(want).is_nan();
-            assert!(
-                got == want || both_nan,
-                "{what} element {i} of {cache:?}, T {tokens} at {position}: {got:#06x}, want {want:#06x}"
-            );
-        }
+    let what = format!("{cache:?}, T {tokens} at {position}");
+    equal(&format!("keys of {what}"), &machine.read(&keys_out), &keys);
+    equal(&format!("values of {what}"), &machine.read(&values_out), &values);
+
+    hip::each(|device| {
+        let (k, v, keys_out, values_out) =
+            (device.buffer(&k), device.buffer(&v), device.buffer(&before), device.buffer(&before));
+        let shape = KvCache { keys: &keys_out.span, values: &values_out.span, kv_heads, head_dim, capacity };
+        device.kernels.kv_append(&device.stream, &k.span, &v.span, &shape, tokens, position).expect("a right launch");
+        equal(&format!("{}: keys of {what}", device.name), &device.read(&keys_out), &keys);
+        equal(&format!("{}: values of {what}", device.name), &device.read(&values_out), &values);
+    });
+}
+
+/// The same bits, or NaN on both sides.
+#[track_caller]
+fn equal(what: &str, got: &[u16], want: &[u16]) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (i, (&got, &want)) in got.iter().zip(want).enumerate() {
+        let both_nan = bf16::from_bits(got).is_nan() && bf16::from_bits(want).is_nan();
+        assert!(got == want || both_nan, "{what}: element {i} is {got:#06x}, want {want:#06x}");
     }
 }
 

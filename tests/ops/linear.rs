@@ -5,6 +5,7 @@ use zynfer_tests::oracle;
 use zynfer_tests::tolerances::LINEAR;
 
 use crate::data::{Numbers, from_bf16, to_bf16};
+use crate::hip;
 use crate::machine::{Machine, compare};
 
 type Kernel = (&'static str, fn(u32, u32) -> Geometry);
@@ -33,6 +34,15 @@ fn check(kernels: &[Kernel], t: usize, n: usize, k: usize) {
         };
         machine.run(kernel, geometry(t as u32, n as u32), &args);
         compare(&format!("{kernel} T {t} N {n} K {k}"), &machine.read(&y), &want, LINEAR);
+        let plain = *kernel == PLAIN.0;
+        if plain || *kernel == linear::name(t as u32) {
+            hip::each(|device| {
+                let (w, x, y) = (device.buffer(&w), device.buffer(&x), device.output::<f32>(t * n));
+                let launched = device.kernels.linear(&device.stream, &w.span, &x.span, &y.span, [t, n, k], plain);
+                launched.expect("a right launch");
+                compare(&format!("{} T {t} N {n} K {k}", device.name), &device.read::<f32>(&y), &want, LINEAR);
+            });
+        }
     }
 }
 

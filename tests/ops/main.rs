@@ -1,11 +1,13 @@
 //! Every kernel of the code object against the f64 oracle: cases are data, one `check` per operation. The machine code runs in the
-//! emulator. Models and launches through the HIP layer are tested elsewhere.
+//! emulator, kernel by kernel (`machine`) and as the host launches it (`hip`), and with `HW=1` on the card too. Whole models are
+//! tested elsewhere.
 
 mod argmax;
 mod attention;
 mod data;
 mod elementwise;
 mod embed;
+mod hip;
 mod kv_append;
 mod linear;
 mod machine;

@@ -5,6 +5,7 @@ use zynfer_tests::oracle;
 use zynfer_tests::tolerances::{BF16_STORE, F32_NORM};
 
 use crate::data::{Numbers, from_bf16, to_bf16, wide};
+use crate::hip;
 use crate::machine::{Machine, compare_plain};
 
 const EPS: f32 = 1e-6;
@@ -40,6 +41,14 @@ fn check_rmsnorm(kernel: &str, geometry: Geometry, count: usize, hidden: usize) 
     let want = oracle::rmsnorm::rmsnorm(&wide(&x), &from_bf16(&w), f64::from(EPS));
     let got: Vec<f64> = from_bf16(&machine.read(&y));
     compare_plain(&format!("{kernel} [{count}, {hidden}]"), &got, &want, BF16_STORE);
+    if kernel == rmsnorm::name(count as u32) {
+        hip::each(|device| {
+            let (x, w, y) = (device.buffer(&x), device.buffer(&w), device.output::<u16>(count * hidden));
+            let launched = device.kernels.rmsnorm(&device.stream, &x.span, &w.span, &y.span, [count, hidden], EPS);
+            launched.expect("a right launch");
+            compare_plain(&device.name, &from_bf16(&device.read(&y)), &want, BF16_STORE);
+        });
+    }
 }
 
 #[test]
@@ -91,6 +100,12 @@ fn check_head_norm(count: usize, head_dim: usize) {
     machine.run(kernel, head_norm::geometry(count as u32), &args);
     let want = oracle::head_norm::head_norm(&wide(&x), &from_bf16(&w), f64::from(EPS));
     compare_plain(&format!("{kernel}, {count} rows"), &machine.read(&out), &want, F32_NORM);
+    hip::each(|device| {
+        let (x, w) = (device.buffer(&x), device.buffer(&w));
+        let launched = device.kernels.head_norm(&device.stream, &x.span, &w.span, [count, head_dim], EPS);
+        launched.expect("a right launch");
+        compare_plain(&device.name, &device.read::<f32>(&x), &want, F32_NORM);
+    });
 }
 
 #[test]

@@ -5,6 +5,7 @@ use zynfer_tests::oracle;
 use zynfer_tests::tolerances::F32_ROTATE;
 
 use crate::data::{Numbers, wide};
+use crate::hip;
 use crate::machine::{Machine, compare};
 
 #[track_caller]
@@ -22,6 +23,12 @@ fn check(tokens: usize, heads: usize, head_dim: usize, position: usize) {
     machine.run(kernel, rope::geometry(tokens as u32, heads as u32), &args);
     let want = oracle::rope::rope(&wide(&x), &rounded, heads, head_dim, position);
     compare(&format!("{kernel} T {tokens} heads {heads} at {position}"), &machine.read(&out), &want, F32_ROTATE);
+    hip::each(|device| {
+        let (x, table) = (device.buffer(&x), device.buffer(&table));
+        let shape = [tokens, heads, head_dim];
+        device.kernels.rope(&device.stream, &x.span, &table.span, shape, position).expect("a right launch");
+        compare(&device.name, &device.read::<f32>(&x), &want, F32_ROTATE);
+    });
 }
 
 #[test]
