@@ -52,8 +52,8 @@ const SMALLEST_NORMAL: f64 = f32::MIN_POSITIVE as f64;
 pub const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0, magnitude: 0.0 };
 /// Computed in f32 to a few units, rounded once to bf16: half a unit, and 1 % of it for the computation's own error moving a tie.
 pub const BF16_STORE: Tolerance = Tolerance { absolute: SMALLEST_NORMAL, relative: 1.01 * BF16, magnitude: 0.0 };
-/// SwiGLU: as [`BF16_STORE`], but where the exponential passes 2¹²⁶ its reciprocal may become 0, up to 89 · 2⁻¹²⁶ · |up| too early.
-pub const SWIGLU: Tolerance = Tolerance { absolute: 256.0 * SMALLEST_NORMAL, ..BF16_STORE };
+/// SwiGLU: as [`BF16_STORE`], but where e^−gate passes 2¹²⁶ its reciprocal may become 0, and |gate| ≤ 89 times it is lost; `m` is |up|.
+pub const SWIGLU: Tolerance = Tolerance { magnitude: 89.0 * SMALLEST_NORMAL, ..BF16_STORE };
 /// A norm in f32: the sum of up to 128 squares, `v_rsq_f32` (1 unit) and two products.
 pub const F32_NORM: Tolerance = Tolerance { absolute: SMALLEST_NORMAL, relative: 12.0 * F32, magnitude: 0.0 };
 /// A rotation in f32: two products and a sum, each rounded once or less.

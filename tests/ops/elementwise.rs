@@ -6,7 +6,7 @@ use zynfer_tests::tolerances::{EXACT, SWIGLU};
 
 use crate::data::{Numbers, from_bf16, wide};
 use crate::hip;
-use crate::machine::{Machine, compare_plain};
+use crate::machine::{Machine, compare, compare_plain};
 
 /// Counts around a lane's four elements and a workgroup's 1024.
 const COUNTS: [usize; 8] = [4, 64, 1020, 1024, 1028, 2048, 3072, 5 * 3072];
@@ -20,12 +20,12 @@ fn check_swiglu(gate: &[f32], up: &[f32]) {
     machine.run(swiglu::NAME, swiglu::geometry(gate.len() as u64), &args);
     let want = oracle::swiglu::swiglu(&wide(gate), &wide(up));
     let got: Vec<f64> = from_bf16(&machine.read(&out));
-    compare_plain(&format!("{}, {} elements", swiglu::NAME, gate.len()), &got, &want, SWIGLU);
+    compare(&format!("{}, {} elements", swiglu::NAME, gate.len()), &got, &want, SWIGLU);
     hip::each(|device| {
         let (gate_in, up_in, out) = (device.buffer(gate), device.buffer(up), device.output::<u16>(gate.len()));
         let launched = device.kernels.swiglu(&device.stream, &gate_in.span, &up_in.span, &out.span, gate.len());
         launched.expect("a right launch");
-        compare_plain(&device.name, &from_bf16(&device.read(&out)), &want, SWIGLU);
+        compare(&device.name, &from_bf16(&device.read(&out)), &want, SWIGLU);
     });
 }
 

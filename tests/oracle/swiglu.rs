@@ -1,10 +1,12 @@
 //! out[i] = gate[i] / (1 + e^−gate[i]) · up[i].
 
-/// Both of one length.
-pub fn swiglu(gate: &[f64], up: &[f64]) -> Vec<f64> {
+use super::Expected;
+
+/// Both of one length; the magnitude is that of `up`, which scales what the gate loses.
+pub fn swiglu(gate: &[f64], up: &[f64]) -> Vec<Expected> {
     let mut out = Vec::new();
     for i in 0..gate.len() {
-        out.push(gate[i] / (1.0 + (-gate[i]).exp()) * up[i]);
+        out.push(Expected { value: gate[i] / (1.0 + (-gate[i]).exp()) * up[i], magnitude: up[i].abs() });
     }
     out
 }
