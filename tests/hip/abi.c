@@ -409,8 +409,8 @@ static void launch(void) {
 static void refusals(void) {
     hipModule_t module, small_module, lds_module;
     hipFunction_t function = kernel("hk.hsaco", "collatz", &module);
-    unsigned char zeros[1536] = {0};
-    struct collatz arguments = {uploaded(zeros, 768), uploaded(zeros, 1536), 0};
+    static unsigned char zeros[8192]; /* room for the largest workgroup: its lanes past n still read */
+    struct collatz arguments = {uploaded(zeros, 4096), uploaded(zeros, 8192), 0};
     size_t size = sizeof arguments;
     void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE, &size, HIP_LAUNCH_PARAM_END};
     void *params[] = {&arguments.in, &arguments.out, &arguments.n};
