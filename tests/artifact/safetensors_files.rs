@@ -207,7 +207,7 @@ fn bf16_at_an_odd_place_compiles_but_is_not_used_in_place() {
     let file = fs::read(checkpoint.path("model.safetensors")).unwrap();
     let length = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
     let header = std::str::from_utf8(&file[8..8 + length]).unwrap().trim_end().to_owned();
-    let odd = if header.len() % 2 == 0 { header + " " } else { header };
+    let odd = if header.len().is_multiple_of(2) { header + " " } else { header };
     checkpoint.write("model.safetensors", raw_safetensors(&odd, &file[8 + length..]));
     assert_eq!(checkpoint.weights(), before);
     let start = 8 + odd.len();
