@@ -60,7 +60,7 @@ pub fn parse(name: &str, content: &str) -> Vec<Row> {
 }
 
 fn row(place: String, line: &str) -> Row {
-    let parts: Vec<&str> = line.splitn(3, '|').map(str::trim).collect();
+    let parts: Vec<&str> = line.splitn(3, " | ").map(str::trim).collect();
     let [bytes, text, state] = parts[..] else { panic!("{place}: a row is `bytes | text | state`") };
     let (before, after) = state.split_once("=>").unwrap_or_else(|| panic!("{place}: no `=>`"));
     let words = bytes
