@@ -2,6 +2,9 @@
 //! LDS and buffers. Memory float adds keep denormals and round to nearest even whatever MODE says; the LDS ones do the same here,
 //! which differs from hardware only where MODE flushes denormals (our kernels keep them).
 
+use super::convert::{f16_to_f32, f32_to_bf16, f32_to_f16};
+use super::float::{max_num, max_num64, min_num, min_num64};
+
 /// A 32-bit operation: old, data, second operand.
 pub type Op32 = fn(u32, u32, u32) -> u32;
 /// A 64-bit operation.
@@ -82,34 +85,27 @@ pub fn add_f32(old: u32, data: u32, _: u32) -> u32 {
 }
 /// f32 minimum: a number wins over a NaN, −0 is below +0.
 pub fn min_num_f32(old: u32, data: u32, _: u32) -> u32 {
-    let (a, b) = (f32::from_bits(old), f32::from_bits(data));
-    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_le()) { old } else { data }
+    min_num(f32::from_bits(old), f32::from_bits(data)).to_bits()
 }
 /// f32 maximum: a number wins over a NaN, −0 is below +0.
 pub fn max_num_f32(old: u32, data: u32, _: u32) -> u32 {
-    let (a, b) = (f32::from_bits(old), f32::from_bits(data));
-    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_ge()) { old } else { data }
+    max_num(f32::from_bits(old), f32::from_bits(data)).to_bits()
 }
 /// f64 minimum.
 pub fn min_num_f64(old: u64, data: u64, _: u64) -> u64 {
-    let (a, b) = (f64::from_bits(old), f64::from_bits(data));
-    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_le()) { old } else { data }
+    min_num64(f64::from_bits(old), f64::from_bits(data)).to_bits()
 }
 /// f64 maximum.
 pub fn max_num_f64(old: u64, data: u64, _: u64) -> u64 {
-    let (a, b) = (f64::from_bits(old), f64::from_bits(data));
-    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_ge()) { old } else { data }
+    max_num64(f64::from_bits(old), f64::from_bits(data)).to_bits()
 }
 /// Two f16 sums. The f32 sum has more than twice the bits of an f16 and two, so rounding it again changes nothing.
 pub fn pk_add_f16(old: u32, data: u32, _: u32) -> u32 {
-    let add = |a: u32, b: u32| {
-        let sum = half::f16::from_bits(a as u16).to_f32() + half::f16::from_bits(b as u16).to_f32();
-        half::f16::from_f32(sum).to_bits() as u32
-    };
+    let add = |a: u32, b: u32| f32_to_f16(f16_to_f32(a & 0xffff) + f16_to_f32(b & 0xffff));
     add(old, data) | add(old >> 16, data >> 16) << 16
 }
 /// Two bf16 sums; rounding twice is harmless here too.
 pub fn pk_add_bf16(old: u32, data: u32, _: u32) -> u32 {
-    let add = |a: u32, b: u32| half::bf16::from_f32(f32::from_bits(a << 16) + f32::from_bits(b << 16)).to_bits() as u32;
+    let add = |a: u32, b: u32| f32_to_bf16(f32::from_bits(a << 16) + f32::from_bits(b << 16));
     add(old, data) | add(old >> 16, data >> 16) << 16
 }

@@ -3,8 +3,9 @@
 //! summed in f32 with fused steps in increasing k, starting from C (products of f16, bf16 and fp8 are exact in f32), and 16-bit
 //! results are rounded once at the end. Integers are exact: the sum of products is added to C once, wrapping, or saturating with clamp.
 
+use super::convert::{f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::fp8;
-use super::packed::{default_mode, modified_c, to_f16};
+use super::packed::{default_mode, modified_c};
 use crate::isa::{Inst, Src};
 use crate::wave::{Cx, Flow, Lanes, Step};
 
@@ -71,14 +72,10 @@ struct F16;
 impl Half for F16 {
     #[inline(always)]
     fn to_f32(bits: u32) -> f32 {
-        // Bit by bit, so that the compiler can do many at once: rescale, then put infinities and NaNs right.
-        let magnitude = (bits & 0x7fff) << 13;
-        let value = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000); // 2^112
-        let special = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
-        f32::from_bits(value.to_bits() | special | (bits & 0x8000) << 16)
+        f16_to_f32(bits)
     }
     fn of_f32(value: f32) -> u32 {
-        to_f16(value)
+        f32_to_f16(value)
     }
 }
 struct Bf16;
@@ -88,7 +85,7 @@ impl Half for Bf16 {
         f32::from_bits(bits << 16)
     }
     fn of_f32(value: f32) -> u32 {
-        half::bf16::from_f32(value).to_bits() as u32
+        f32_to_bf16(value)
     }
 }
 

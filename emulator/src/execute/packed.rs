@@ -2,20 +2,22 @@
 //! with fused steps (f16, bf16 and fp8 products are exact in f32): hardware's inner precision is not published, so a comparison has to
 //! allow for it. Modifiers that the manual gives no meaning are faults, not guesses.
 
-use super::fp8;
+use super::convert::{f16_to_f32, f32_to_f16};
+use super::{dpp, fp8, lanes};
 use crate::fault::Fault;
 use crate::isa::Inst;
 use crate::wave::{Cx, Flow, Lanes, Step};
-use half::f16;
 
-/// Rounding to nearest even and all denormals kept, in f32 and in f16 and f64: MODE's low byte at a launch.
+/// Rounding to nearest even, all denormals kept, f16 overflow to infinity: these bits of MODE at a launch.
 const DEFAULT_MODE: u32 = 0xf0;
+/// Rounding, denormals, FP16_OVFL.
+const MODE_FIELDS: u32 = 1 << 23 | 0xff;
 
 /// Passes on the context where MODE has the rounding and the denormals that are implemented.
 pub fn default_mode<'x, 'c>(cx: &'x mut Cx<'c>, inst: &Inst) -> Result<&'x mut Cx<'c>, Box<Fault>> {
-    match cx.wave.mode & 0xff {
+    match cx.wave.mode & MODE_FIELDS {
         DEFAULT_MODE => Ok(cx),
-        mode => unsupported(inst, format!("with rounding and denormal mode {mode:#04x}, not {DEFAULT_MODE:#04x}")),
+        mode => unsupported(inst, format!("with float mode {mode:#x}, not {DEFAULT_MODE:#x}")),
     }
 }
 
@@ -23,16 +25,13 @@ fn unsupported<T>(inst: &Inst, what: impl std::fmt::Display) -> Result<T, Box<Fa
     Err(Box::new(Fault::Unsupported(format!("{} {what}", inst.row.name))))
 }
 
-/// The value of an f16 in the low bits.
+/// The sources of all lanes, the first one through DPP.
 #[inline(always)]
-pub fn from_f16(bits: u32) -> f32 {
-    f16::from_bits(bits as u16).to_f32()
-}
-
-/// The f16 nearest to a value.
-#[inline(always)]
-pub fn to_f16(value: f32) -> u32 {
-    f16::from_f32(value).to_bits() as u32
+fn sources(cx: &Cx, inst: &Inst) -> Result<[Lanes; 3], Box<Fault>> {
+    if inst.dpp.is_some() {
+        dpp::check(cx.wave, inst)?;
+    }
+    Ok([0, 1, 2].map(|n| lanes::raw(cx.wave, inst, n)))
 }
 
 /// The halves that op_sel and op_sel_hi pick: a value for the low and one for the high result.
@@ -45,14 +44,14 @@ fn halves(value: u32, inst: &Inst, n: usize) -> (u32, u32) {
 /// Applies `f` to low and high halves and packs the results.
 #[inline(always)]
 fn pairs(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32, usize) -> u32) -> Step {
-    let sources = inst.src.map(|src| cx.wave.lanes(src));
+    let sources = sources(cx, inst)?;
     let result: Lanes = cx.arch.dispatch(|| {
         std::array::from_fn(|lane| {
             let [a, b, c] = [0, 1, 2].map(|n| halves(sources[n][lane], inst, n));
             f(a.0, b.0, c.0, 0) & 0xffff | f(a.1, b.1, c.1, 1) << 16
         })
     });
-    cx.wave.set_lanes(inst.dst, cx.wave.exec(), &result);
+    cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }
 
@@ -96,16 +95,17 @@ pub fn wrapping(cx: &mut Cx, inst: &Inst, f: impl Fn(u16, u16) -> u16) -> Step {
 }
 
 /// f16 operations, computed in f32 and rounded once more. For sums, products, minima and maxima of two f16 the second rounding is
-/// harmless (24 bits are at least 2 · 11 + 2); [`fma_f16`] makes it so.
+/// harmless (24 bits are at least 2 · 11 + 2); [`super::float::fma_f16`] makes it so for an fma.
 #[inline(always)]
 pub fn float(cx: &mut Cx, inst: &Inst, f: impl Fn(f32, f32, f32) -> f32) -> Step {
     default_mode(cx, inst)?;
     let signs = [inst.mods.neg, inst.mods.abs];
     let clamp = inst.mods.clamp;
     pairs(cx, inst, |a, b, c, half| {
-        let [a, b, c] = [(a, 0), (b, 1), (c, 2)].map(|(bits, n)| from_f16(bits ^ (signs[half] as u32 >> n & 1) << 15));
+        let [a, b, c] =
+            [(a, 0), (b, 1), (c, 2)].map(|(bits, n)| f16_to_f32(bits ^ (signs[half] as u32 >> n & 1) << 15));
         let value = f(a, b, c);
-        to_f16(if clamp { clamp01(value) } else { value })
+        f32_to_f16(if clamp { clamp01(value) } else { value })
     })
 }
 
@@ -113,46 +113,6 @@ pub fn float(cx: &mut Cx, inst: &Inst, f: impl Fn(f32, f32, f32) -> f32) -> Step
 #[inline(always)]
 fn clamp01(value: f32) -> f32 {
     if value > 0.0 { value.min(1.0) } else { 0.0 }
-}
-
-/// a·b + c of f16 values, as an f32 whose rounding to f16 is the right one: both roundings on the way are to odd.
-pub fn fma_f16(a: f32, b: f32, c: f32) -> f32 {
-    let (product, c) = (a as f64 * b as f64, c as f64); // the product is exact
-    let sum = product + c;
-    if !sum.is_finite() {
-        return sum as f32;
-    }
-    // What the sum lost (Knuth's two-sum).
-    let part = sum - product;
-    let lost = (product - (sum - part)) + (c - part);
-    let sum = match (lost == 0.0, sum.to_bits() & 1 != 0) {
-        (true, _) | (_, true) => sum,
-        _ if lost > 0.0 => sum.next_up(),
-        _ => sum.next_down(),
-    };
-    let near = sum as f32;
-    match (near as f64 == sum, near.to_bits() & 1 != 0) {
-        (true, _) | (_, true) => near,
-        _ if (near as f64) < sum => near.next_up(),
-        _ => near.next_down(),
-    }
-}
-
-/// A number wins over a NaN; −0 is below +0.
-pub fn min_num(a: f32, b: f32) -> f32 {
-    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_le()) { a } else { b }
-}
-/// A number wins over a NaN; −0 is below +0.
-pub fn max_num(a: f32, b: f32) -> f32 {
-    if b.is_nan() || (!a.is_nan() && a.total_cmp(&b).is_ge()) { a } else { b }
-}
-/// A NaN wins; −0 is below +0.
-pub fn minimum(a: f32, b: f32) -> f32 {
-    if a.is_nan() || b.is_nan() { f32::NAN } else { min_num(a, b) }
-}
-/// A NaN wins; −0 is below +0.
-pub fn maximum(a: f32, b: f32) -> f32 {
-    if a.is_nan() || b.is_nan() { f32::NAN } else { max_num(a, b) }
 }
 
 /// What a mixed-precision fma writes.
@@ -171,7 +131,7 @@ pub enum MixTo {
 pub fn mix(cx: &mut Cx, inst: &Inst, to: MixTo) -> Step {
     default_mode(cx, inst)?;
     let m = inst.mods;
-    let sources = inst.src.map(|src| cx.wave.lanes(src));
+    let sources = sources(cx, inst)?;
     let old = cx.wave.vgpr[inst.dst as usize];
     let result: Lanes = cx.arch.dispatch(|| {
         std::array::from_fn(|lane| {
@@ -179,7 +139,7 @@ pub fn mix(cx: &mut Cx, inst: &Inst, to: MixTo) -> Step {
                 let bits = sources[n][lane];
                 let value = match (m.opsel_hi >> n & 1 != 0, m.opsel >> n & 1 != 0) {
                     (false, _) => f32::from_bits(bits),
-                    (true, high) => from_f16(if high { bits >> 16 } else { bits }),
+                    (true, high) => f16_to_f32(if high { bits >> 16 } else { bits }),
                 };
                 let value = if m.abs >> n & 1 != 0 { value.abs() } else { value };
                 if m.neg >> n & 1 != 0 { -value } else { value }
@@ -188,19 +148,19 @@ pub fn mix(cx: &mut Cx, inst: &Inst, to: MixTo) -> Step {
             let value = if m.clamp { clamp01(value) } else { value };
             match to {
                 MixTo::Whole => value.to_bits(),
-                MixTo::Low => old[lane] & 0xffff_0000 | to_f16(value),
-                MixTo::High => old[lane] & 0xffff | to_f16(value) << 16,
+                MixTo::Low => old[lane] & 0xffff_0000 | f32_to_f16(value),
+                MixTo::High => old[lane] & 0xffff | f32_to_f16(value) << 16,
             }
         })
     });
-    cx.wave.set_lanes(inst.dst, cx.wave.exec(), &result);
+    cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }
 
 /// c + a.lo·b.lo + a.hi·b.hi of f16 pairs.
 pub fn dot2_f16(a: u32, b: u32, c: u32) -> u32 {
-    let sum = from_f16(a).mul_add(from_f16(b), f32::from_bits(c));
-    from_f16(a >> 16).mul_add(from_f16(b >> 16), sum).to_bits()
+    let sum = f16_to_f32(a).mul_add(f16_to_f32(b), f32::from_bits(c));
+    f16_to_f32(a >> 16).mul_add(f16_to_f32(b >> 16), sum).to_bits()
 }
 
 /// c + a.lo·b.lo + a.hi·b.hi of bf16 pairs.
@@ -217,7 +177,7 @@ pub fn dot2(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step 
     if m.clamp || m.abs & 4 != 0 || m.opsel & 4 != 0 || m.opsel_hi & 4 == 0 {
         return unsupported(inst, "with clamp, neg_hi or op_sel of C");
     }
-    let sources = inst.src.map(|src| cx.wave.lanes(src));
+    let sources = sources(cx, inst)?;
     let result: Lanes = cx.arch.dispatch(|| {
         std::array::from_fn(|lane| {
             let [a, b] = [0, 1].map(|n| {
@@ -227,7 +187,7 @@ pub fn dot2(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step 
             f(a, b, sources[2][lane] ^ (m.neg as u32 >> 2) << 31)
         })
     });
-    cx.wave.set_lanes(inst.dst, cx.wave.exec(), &result);
+    cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }
 
@@ -247,7 +207,7 @@ pub fn dot_int(cx: &mut Cx, inst: &Inst, bits: u32, unsigned: bool) -> Step {
         return unsupported(inst, "with neg_hi, or neg_lo of an operand without a sign");
     }
     let (signed_a, signed_b) = (m.neg & 1 != 0, m.neg & 2 != 0);
-    let sources = inst.src.map(|src| cx.wave.lanes(src));
+    let sources = sources(cx, inst)?;
     let result: Lanes = cx.arch.dispatch(|| {
         std::array::from_fn(|lane| {
             let [a, b, c] = [0, 1, 2].map(|n| sources[n][lane]);
@@ -259,7 +219,7 @@ pub fn dot_int(cx: &mut Cx, inst: &Inst, bits: u32, unsigned: bool) -> Step {
             (if m.clamp { sum.clamp(low, high) } else { sum }) as u32
         })
     });
-    cx.wave.set_lanes(inst.dst, cx.wave.exec(), &result);
+    cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }
 
@@ -274,7 +234,7 @@ pub fn modified_c(c: f32, inst: &Inst) -> f32 {
 pub fn dot4_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
     default_mode(cx, inst)?;
     let tables = bf8.map(fp8::table);
-    let sources = inst.src.map(|src| cx.wave.lanes(src));
+    let sources = sources(cx, inst)?;
     let result: Lanes = std::array::from_fn(|lane| {
         let [a, b, c] = [0, 1, 2].map(|n| sources[n][lane]);
         let mut sum = modified_c(f32::from_bits(c), inst);
@@ -284,6 +244,6 @@ pub fn dot4_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
         }
         sum.to_bits()
     });
-    cx.wave.set_lanes(inst.dst, cx.wave.exec(), &result);
+    cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }

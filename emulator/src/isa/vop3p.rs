@@ -2,8 +2,8 @@
 //! `mods.abs` are the encoding's neg_lo and neg_hi; what they mean depends on the row's kind.
 
 use super::operand::{LITERAL, is_inline, src, src_text, vgpr, vgpr_text};
-use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
-use crate::execute::{matrix, packed};
+use super::{DecodeError, Format, Inst, Row, Src, Ty, dpp, row};
+use crate::execute::{float, matrix, packed};
 use crate::wave::Exec;
 
 /// Halves picked by op_sel and op_sel_hi; integers.
@@ -61,7 +61,7 @@ pub static ROWS: &[Row] = &[
     two(11, "v_pk_sub_u16", PkB16, PACKED_INT, |cx, i| packed::unsigned(cx, i, |a, b, _| a - b)),
     two(12, "v_pk_max_u16", PkB16, PACKED_INT, |cx, i| packed::unsigned(cx, i, |a, b, _| a.max(b))),
     two(13, "v_pk_min_u16", PkB16, PACKED_INT, |cx, i| packed::unsigned(cx, i, |a, b, _| a.min(b))),
-    three(14, "v_pk_fma_f16", PkF16, HALF_3, PACKED_FLOAT, |cx, i| packed::float(cx, i, packed::fma_f16)),
+    three(14, "v_pk_fma_f16", PkF16, HALF_3, PACKED_FLOAT, |cx, i| packed::float(cx, i, float::fma_f16)),
     two(15, "v_pk_add_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| a + b)),
     two(16, "v_pk_mul_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| a * b)),
     three(19, "v_dot2_f32_f16", F32, [PkF16, PkF16, F32], DOT2, |cx, i| packed::dot2(cx, i, packed::dot2_f16)),
@@ -70,10 +70,10 @@ pub static ROWS: &[Row] = &[
     three(24, "v_dot8_i32_iu4", I32, [B32, B32, I32], DOT_INT, |cx, i| packed::dot_int(cx, i, 4, false)),
     three(25, "v_dot8_u32_u4", U32, [B32, B32, U32], DOT_INT, |cx, i| packed::dot_int(cx, i, 4, true)),
     three(26, "v_dot2_f32_bf16", F32, [PkBf16, PkBf16, F32], DOT2, |cx, i| packed::dot2(cx, i, packed::dot2_bf16)),
-    two(27, "v_pk_min_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| packed::min_num(a, b))),
-    two(28, "v_pk_max_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| packed::max_num(a, b))),
-    two(29, "v_pk_minimum_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| packed::minimum(a, b))),
-    two(30, "v_pk_maximum_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| packed::maximum(a, b))),
+    two(27, "v_pk_min_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| float::min_num(a, b))),
+    two(28, "v_pk_max_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| float::max_num(a, b))),
+    two(29, "v_pk_minimum_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| float::minimum(a, b))),
+    two(30, "v_pk_maximum_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| float::maximum(a, b))),
     three(32, "v_fma_mix_f32", F32, MIX_3, MIX, |cx, i| packed::mix(cx, i, packed::MixTo::Whole)),
     three(33, "v_fma_mixlo_f16", F16, MIX_3, MIX, |cx, i| packed::mix(cx, i, packed::MixTo::Low)),
     three(34, "v_fma_mixhi_f16", F16, MIX_3, MIX, |cx, i| packed::mix(cx, i, packed::MixTo::High)),
@@ -152,7 +152,14 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
     let codes = [high & 0x1ff, high >> 9 & 0x1ff, high >> 18 & 0x1ff].map(|code| code as u16);
     let count = if row.s[2] == Ty::None { 2 } else { 3 };
     let literal = codes[..count].contains(&LITERAL);
-    let mut inst = Inst::new(row, Format::Vop3p, if literal { 3 } else { 2 }, words)?;
+    let with_dpp = dpp::announced(codes[0]);
+    if with_dpp && !matches!(kind(row), MIX | DOT2 | DOT_FP8) {
+        return Err(invalid("it has no DPP form"));
+    }
+    if with_dpp && literal {
+        return Err(invalid("a literal and DPP exclude each other"));
+    }
+    let mut inst = Inst::new(row, Format::Vop3p, if literal | with_dpp { 3 } else { 2 }, words)?;
     if word >> 23 & 1 != 0 {
         return Err(DecodeError::Unknown { word });
     }
@@ -166,6 +173,23 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
         return Err(invalid(reason));
     }
     let value = literal.then(|| words[2]);
+    let mut codes = codes;
+    if with_dpp {
+        let control = dpp::decode(codes[0], words[2], word)?;
+        if control.abs | control.neg != 0 {
+            return Err(invalid("abs and neg of a DPP dword behind VOP3P"));
+        }
+        codes[0] = 256 + control.register as u16;
+        inst.dpp = Some(control.dpp);
+        let registers_only = match kind(row) {
+            MIX => &codes[1..2],
+            DOT_FP8 => &codes[1..3],
+            _ => &[],
+        };
+        if registers_only.iter().any(|&code| code < 256) {
+            return Err(invalid("this operand must be a vector register beside DPP"));
+        }
+    }
     for (n, &code) in codes[..count].iter().enumerate() {
         inst.src[n] = source(&inst, n, code, value, word)?;
     }
@@ -239,10 +263,14 @@ fn source(inst: &Inst, n: usize, code: u16, literal: Option<u32>, word: u32) -> 
 /// The instruction as LLVM prints it.
 pub fn text(inst: &Inst, _pc: u64) -> String {
     let row = inst.row;
-    let codes = [inst.words[1] & 0x1ff, inst.words[1] >> 9 & 0x1ff, inst.words[1] >> 18 & 0x1ff];
+    let mut codes = [inst.words[1] & 0x1ff, inst.words[1] >> 9 & 0x1ff, inst.words[1] >> 18 & 0x1ff];
+    if inst.dpp.is_some() {
+        codes[0] = 256 + (inst.words[2] & 0xff);
+    }
     let count = if row.s[2] == Ty::None { 2 } else { 3 };
     let m = inst.mods;
-    let mut text = format!("{} {}", row.name, vgpr_text(inst.dst, row.d.dwords()));
+    let suffix = if inst.dpp.is_some() { "_e64_dpp" } else { "" };
+    let mut text = format!("{}{suffix} {}", row.name, vgpr_text(inst.dst, row.d.dwords()));
     for (n, &code) in codes[..count].iter().enumerate() {
         let operand = operand_text(inst, n, code as u16);
         let operand = match (kind(row) == MIX, m.abs >> n & 1 != 0) {
@@ -285,6 +313,9 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
     }
     if m.clamp {
         text += " clamp";
+    }
+    if let Some(control) = inst.dpp {
+        text += &dpp::text(control);
     }
     text
 }

@@ -3,6 +3,7 @@
 
 use super::operand::{LITERAL, is_inline, src, src_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
+use crate::execute::atomics;
 use crate::execute::packed::{default_mode, dot2_bf16, dot2_f16};
 use crate::wave::{Cx, Exec, Flow, Step};
 
@@ -35,10 +36,10 @@ pub static ROWS: &[Row] = &[
     half(8, "v_dual_mov_b32", Ty::B32, MOVE, |cx, i| lanes(cx, i, |a, _, _| a)),
     half(9, "v_dual_cndmask_b32", Ty::B32, 0, condition),
     half(10, "v_dual_max_num_f32", Ty::F32, 0, |cx, i| {
-        lanes(default_mode(cx, i)?, i, |a, b, _| crate::execute::atomics::max_num_f32(a, b, 0))
+        lanes(default_mode(cx, i)?, i, |a, b, _| atomics::max_num_f32(a, b, 0))
     }),
     half(11, "v_dual_min_num_f32", Ty::F32, 0, |cx, i| {
-        lanes(default_mode(cx, i)?, i, |a, b, _| crate::execute::atomics::min_num_f32(a, b, 0))
+        lanes(default_mode(cx, i)?, i, |a, b, _| atomics::min_num_f32(a, b, 0))
     }),
     half(12, "v_dual_dot2acc_f32_f16", Ty::PkF16, ACCUMULATES, |cx, i| lanes(default_mode(cx, i)?, i, dot2_f16)),
     half(13, "v_dual_dot2acc_f32_bf16", Ty::PkBf16, ACCUMULATES, |cx, i| lanes(default_mode(cx, i)?, i, dot2_bf16)),
