@@ -77,20 +77,10 @@ fn input(shape: Shape, head_dim: usize, q_scale: f32) -> Input {
     Input { q, keys, values }
 }
 
+/// Runs one kernel; the output's bits.
 #[track_caller]
-fn run(rung: Rung, shape: Shape, head_dim: usize, input: &Input) {
-    let cache = Cache { kv_heads: shape.kv_heads, head_dim, capacity: shape.capacity };
-    let (kernel, geometry, tolerance) = rung.kernel(head_dim, shape);
-    // The matrix kernels round queries to bf16 (docs/NUMERICS.md); the oracle starts from what they multiply with.
-    let q = if rung == Plain { wide(&input.q) } else { wide(&rounded(&input.q)) };
-    let want = oracle::attention::attention(
-        cache,
-        &q,
-        &from_bf16(&input.keys),
-        &from_bf16(&input.values),
-        shape.group,
-        shape.position,
-    );
+fn launch(rung: Rung, shape: Shape, head_dim: usize, input: &Input) -> Vec<u16> {
+    let (kernel, geometry, _) = rung.kernel(head_dim, shape);
     let mut machine = Machine::new();
     let out = machine.output::<u16>(input.q.len());
     let args = attention::Args {
@@ -106,7 +96,24 @@ fn run(rung: Rung, shape: Shape, head_dim: usize, input: &Input) {
         scale: 1.0 / (head_dim as f32).sqrt(),
     };
     machine.run(kernel, geometry, &args);
-    let got: Vec<f64> = from_bf16(&machine.read(&out));
+    machine.read(&out)
+}
+
+#[track_caller]
+fn run(rung: Rung, shape: Shape, head_dim: usize, input: &Input) {
+    let cache = Cache { kv_heads: shape.kv_heads, head_dim, capacity: shape.capacity };
+    let (kernel, _, tolerance) = rung.kernel(head_dim, shape);
+    // The matrix kernels round queries to bf16 (docs/NUMERICS.md); the oracle starts from what they multiply with.
+    let q = if rung == Plain { wide(&input.q) } else { wide(&rounded(&input.q)) };
+    let want = oracle::attention::attention(
+        cache,
+        &q,
+        &from_bf16(&input.keys),
+        &from_bf16(&input.values),
+        shape.group,
+        shape.position,
+    );
+    let got: Vec<f64> = from_bf16(&launch(rung, shape, head_dim, input));
     compare(&format!("{kernel} {shape:?}"), &got, &want, tolerance);
     let plain = rung == Plain;
     if plain || Some(kernel) == attention::name(shape.tokens as u32, head_dim as u32) {
@@ -212,7 +219,6 @@ fn awkward_scores() {
     }
 }
 
-/// Queries that bf16 does not hold: judged from the rounded ones.
 #[test]
 fn routes() {
     let b = attention::PREFILL_FROM_TOKENS;
@@ -231,5 +237,67 @@ fn routes() {
     assert_eq!(attention::name(1, 96), None);
     for tokens in [b - 1, b, b + 1] {
         check(&[if tokens < b { Decode } else { Prefill }], shape(tokens as usize, 100, 2, 2));
+    }
+}
+
+/// The last of eight heads of a cache whose keys and values take 5 GiB each: offsets past 2³² bytes. Only what is appended is touched.
+#[test]
+fn heads_past_four_gigabytes() {
+    let (head_dim, tokens, group) = (128, 20, 1);
+    let small = Cache { kv_heads: 8, head_dim, capacity: 32 };
+    let large = Cache { capacity: 2_621_440, ..small };
+    let shape = Shape { tokens, position: 0, group, kv_heads: 8, capacity: small.capacity };
+    let Input { q, keys, values } = input(shape, head_dim, 1.0);
+    let want =
+        oracle::attention::attention(small, &wide(&rounded(&q)), &from_bf16(&keys), &from_bf16(&values), group, 0);
+    for rung in [Prefill, Decode] {
+        let (kernel, geometry, tolerance) = rung.kernel(head_dim, shape);
+        let mut machine = Machine::new();
+        let bytes = large.elements() as u64 * 2;
+        let (k_cache, v_cache) = (machine.zeroes(bytes), machine.zeroes(bytes));
+        for head in 0..8 {
+            let run = &keys[small.key(head, 0, 0)..][..tokens * head_dim];
+            machine.write(k_cache + large.key(head, 0, 0) as u64 * 2, run);
+            for d in 0..head_dim {
+                let run = &values[small.value(head, 0, d)..][..tokens];
+                machine.write(v_cache + large.value(head, 0, d) as u64 * 2, run);
+            }
+        }
+        let out = machine.output::<u16>(q.len());
+        let args = attention::Args {
+            q: machine.input(&q),
+            k_cache,
+            v_cache,
+            out: out.address,
+            tokens: tokens as u32,
+            position: 0,
+            group: group as u32,
+            kv_heads: 8,
+            capacity: large.capacity as u32,
+            scale: 1.0 / (head_dim as f32).sqrt(),
+        };
+        machine.run(kernel, geometry, &args);
+        let got: Vec<f64> = from_bf16(&machine.read(&out));
+        compare(kernel, &got, &want, tolerance);
+    }
+}
+
+/// A query's bits depend on nothing in its tile: not on the other queries, not even on one that is not a number.
+#[test]
+fn neighbours_do_not_matter() {
+    for head_dim in [64, 128] {
+        for rung in [Prefill, Decode] {
+            let shape = shape(20, 40, 2, 2);
+            let base = input(shape, head_dim, 1.0);
+            let mut other = input(shape, head_dim, 1.0);
+            // Every query but those of token 7 is another one.
+            let row = 4 * head_dim;
+            for (i, q) in other.q.iter_mut().enumerate().filter(|(i, _)| i / row != 7) {
+                *q = if i % 5 == 0 { f32::NAN } else { -*q };
+            }
+            let [a, b] = [&base, &other].map(|input| launch(rung, shape, head_dim, input));
+            assert_eq!(a[7 * row..8 * row], b[7 * row..8 * row], "{rung:?}, head_dim {head_dim}");
+            assert_ne!(a[8 * row..9 * row], b[8 * row..9 * row], "the neighbours were meant to differ");
+        }
     }
 }

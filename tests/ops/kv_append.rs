@@ -90,3 +90,34 @@ fn capacity_is_rounded_up_to_what_attention_reads() {
         assert_eq!(kv_append::capacity(context_len), capacity, "{context_len}");
     }
 }
+
+/// The last head of a cache whose keys and values take 5 GiB each: offsets past 2³² bytes. Only a handful of pages is touched.
+#[test]
+fn heads_past_four_gigabytes() {
+    let cache = Cache { kv_heads: 8, head_dim: 128, capacity: 2_621_440 };
+    let position = cache.capacity - 1;
+    let row = Numbers::new(11).vector(cache.kv_heads * cache.head_dim, 1.0);
+    let mut machine = Machine::new();
+    let bytes = cache.elements() as u64 * 2;
+    let (k_cache, v_cache) = (machine.zeroes(bytes), machine.zeroes(bytes));
+    let args = kv_append::Args {
+        k: machine.input(&row),
+        v: machine.input(&row),
+        k_cache,
+        v_cache,
+        tokens: 1,
+        kv_heads: 8,
+        head_dim_log2: 7,
+        position: position as u32,
+        capacity: cache.capacity as u32,
+        pad: 0,
+    };
+    machine.run(kv_append::NAME, kv_append::geometry(1, 8, 128), &args);
+    let want = to_bf16(&row);
+    for (i, &want) in want.iter().enumerate() {
+        let (head, d) = (i / cache.head_dim, i % cache.head_dim);
+        let (key, value) = (cache.key(head, position, d) as u64, cache.value(head, position, d) as u64);
+        assert_eq!(machine.read_at::<u16>(k_cache + key * 2), want, "key {d} of head {head}");
+        assert_eq!(machine.read_at::<u16>(v_cache + value * 2), want, "value {d} of head {head}");
+    }
+}

@@ -105,3 +105,34 @@ fn what_is_not_finite_stays_in_its_place() {
         }
     }
 }
+
+/// A token's bits depend neither on the other tokens nor on how many there are.
+#[test]
+fn neighbours_do_not_matter() {
+    let (n, k) = (70, 192);
+    let w = to_bf16(&Numbers::new(20).vector(n * k, 1.0));
+    let row = Numbers::new(21).vector(k, 1.0);
+    let run = |(kernel, geometry): Kernel, tokens: usize, at: usize| {
+        let mut x = Numbers::new(tokens as u64).vector(tokens * k, 5.0);
+        x[at * k..(at + 1) * k].copy_from_slice(&row);
+        let mut machine = Machine::new();
+        let y = machine.output::<f32>(tokens * n);
+        let args = linear::Args {
+            w: machine.input(&w),
+            x: machine.input(&to_bf16(&x)),
+            y: y.address,
+            tokens: tokens as u32,
+            n: n as u32,
+            k: k as u32,
+            pad: 0,
+        };
+        machine.run(kernel, geometry(tokens as u32, n as u32), &args);
+        machine.read(&y)[at * n..(at + 1) * n].to_vec()
+    };
+    for kernel in [PLAIN, GEMV, WMMA] {
+        let alone = run(kernel, 1, 0);
+        for (tokens, at) in [(2, 1), (17, 16), (66, 3), (66, 65)] {
+            assert_eq!(run(kernel, tokens, at), alone, "{}: token {at} of {tokens}", kernel.0);
+        }
+    }
+}

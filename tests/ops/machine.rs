@@ -78,6 +78,13 @@ impl Machine {
         self.memory.write(address, bytemuck::cast_slice(data)).expect("inside the buffer");
     }
 
+    /// One element anywhere in a buffer.
+    pub fn read_at<T: Pod>(&self, address: u64) -> T {
+        let mut value = T::zeroed();
+        self.memory.read(address, bytemuck::bytes_of_mut(&mut value)).expect("inside a buffer");
+        value
+    }
+
     /// Runs a kernel to its end.
     #[track_caller]
     pub fn run<A: Pod>(&mut self, kernel: &str, geometry: Geometry, args: &A) {

@@ -60,9 +60,13 @@ mod kernel {
         for p in 0..PAIRS {
             let i = lane_idx() as usize + 32 * p;
             // SAFETY: i < D/2 and position + t is a row of the table: points 1 and 2.
-            let (cos, sin) = unsafe { (load(row, i), load(row, i + half)) };
+            let cos = unsafe { load(row, i) };
+            // SAFETY: as above.
+            let sin = unsafe { load(row, i + half) };
             // SAFETY: t < T and head < heads, so x holds D elements from here on.
-            let (a, b) = unsafe { (load(x, i), load(x, i + half)) };
+            let a = unsafe { load(x, i) };
+            // SAFETY: as above.
+            let b = unsafe { load(x, i + half) };
             // SAFETY: as above; each element belongs to one lane.
             unsafe { store(x, i, fma(a, cos, -(b * sin))) };
             // SAFETY: as above.

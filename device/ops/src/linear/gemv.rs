@@ -75,9 +75,13 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_gemv(
     while i + 2 * STEP <= k {
         let at = i * 2 + lane * 16;
         // SAFETY: the step covers 2 · STEP ≤ K − i elements: point 1.
-        let (w0, x0) = unsafe { (load_rows(&rows, at), load_offset(x, at)) };
+        let w0 = unsafe { load_rows(&rows, at) };
+        // SAFETY: as above.
+        let x0 = unsafe { load_offset(x, at) };
         // SAFETY: as above, for the second half of the step.
-        let (w1, x1) = unsafe { (load_rows(&rows, at + STEP * 2), load_offset(x, at + STEP * 2)) };
+        let w1 = unsafe { load_rows(&rows, at + STEP * 2) };
+        // SAFETY: as above.
+        let x1 = unsafe { load_offset(x, at + STEP * 2) };
         accumulate(&mut sum, &w0, x0);
         accumulate(&mut sum, &w1, x1);
         i += 2 * STEP;
@@ -87,7 +91,9 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_gemv(
         if i + lane * 8 < k {
             let at = i * 2 + lane * 16;
             // SAFETY: this lane's 8 elements lie below K: point 1.
-            let (w0, x0) = unsafe { (load_rows(&rows, at), load_offset(x, at)) };
+            let w0 = unsafe { load_rows(&rows, at) };
+            // SAFETY: as above.
+            let x0 = unsafe { load_offset(x, at) };
             accumulate(&mut sum, &w0, x0);
         }
         i += STEP;

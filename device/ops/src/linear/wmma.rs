@@ -104,7 +104,9 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_wmma(
 
     let mut acc = [[Acc::zero(); 2]; 2];
     // SAFETY: n0 < N and t0 < T by point 2, offsets stay below the last row and K: point 1.
-    let (mut w_next, mut x_next) = unsafe { (load_pieces(w, &w_at), load_pieces(x, &x_at)) };
+    let mut w_next = unsafe { load_pieces(w, &w_at) };
+    // SAFETY: as above.
+    let mut x_next = unsafe { load_pieces(x, &x_at) };
     let mut step = 0;
     loop {
         // SAFETY: the loop's count is the same for all waves; the tile is read by nobody until the second barrier.
@@ -118,7 +120,9 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_wmma(
             w = w.wrapping_add(super::TILE_K as usize / 8);
             x = x.wrapping_add(super::TILE_K as usize / 8);
             // SAFETY: as the first load, the next 64 of K.
-            (w_next, x_next) = unsafe { (load_pieces(w, &w_at), load_pieces(x, &x_at)) };
+            w_next = unsafe { load_pieces(w, &w_at) };
+            // SAFETY: as above.
+            x_next = unsafe { load_pieces(x, &x_at) };
         }
         // SAFETY: as the first barrier.
         unsafe { barrier() };
@@ -148,7 +152,7 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_wmma(
         for i in 0..2 {
             let at = n0 + wave_n + i as u32 * 16 + (lane >> 4) * 8;
             let out = acc_to_array(acc[i][j]);
-            if t < tokens && n % 4 == 0 && at + 8 <= n {
+            if t < tokens && n.is_multiple_of(4) && at + 8 <= n {
                 // SAFETY: t < T, at + 8 ≤ N, and N a multiple of 4 keeps the row 16-byte aligned; one lane per element.
                 unsafe { store_f32x4(row, at as usize, [out[0], out[1], out[2], out[3]]) };
                 // SAFETY: as above.
