@@ -97,6 +97,13 @@ fn the_good_file_is_laid_out_as_documented() {
     assert_eq!(&good.bytes[..8], b"ZYNFER\0\x01");
     assert_eq!(&good.bytes[16..48], blake3::hash(&good.bytes[good.directory_range.clone()]).as_bytes());
     assert!(good.bytes[good.directory_range.end..good.payload_start].iter().all(|byte| *byte == 0));
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        keys(d),
+        "format_version tool model architecture conventions generation end_ids payload_bytes objects tensors"
+    );
+    assert_eq!(keys(&d["tool"]) + " " + &keys(&d["model"]), "name version family name sources");
+    assert_eq!(keys(&d["tensors"][0]), "name dtype shape offset bytes blake3");
     assert_eq!(d["format_version"], 1);
     assert_eq!(d["model"]["family"], "qwen3");
     assert_eq!(d["model"]["name"], "model");
@@ -304,6 +311,10 @@ fn directories_of_other_versions_families_or_with_unknown_keys_are_refused() {
     let twice = good.directory.to_string().replacen("\"end_ids\":", "\"end_ids\":[1],\"end_ids\":", 1);
     let text = good.refusal("twice", &good.with_directory(twice.as_bytes()));
     assert!(text.starts_with("F: directory: cannot be read as JSON: duplicate field `end_ids`"), "{text}");
+    let spelling = "F: directory: is not spelled as this format spells it";
+    assert_message(&good.changed("null", |d| drop(d["generation"].as_object_mut().unwrap().remove("top_k"))), spelling);
+    let spaced = good.directory.to_string().replacen(':', ": ", 1);
+    assert_message(&good.refusal("spaced", &good.with_directory(spaced.as_bytes())), spelling);
     let text = good.refusal("utf8", &good.with_directory(b"{\"format_version\": \xff}"));
     assert!(text.starts_with("F: directory: cannot be read as JSON: "), "{text}");
     assert_message(
