@@ -135,7 +135,12 @@ fn check(rows: &'static [Row], opcodes: u32, make: Make) {
 
 #[test]
 fn sop1() {
-    check(isa::sop1::ROWS, 256, |op, r| vec![0xbe80_0000 | r.sdst() << 16 | op << 8 | r.ssrc()]);
+    check(isa::sop1::ROWS, 256, |op, r| {
+        let source = r.ssrc();
+        // llvm-mc 22 crashes on a literal as the number of a barrier.
+        let source = if (78..=83).contains(&op) && source == 255 { 193 } else { source };
+        vec![0xbe80_0000 | r.sdst() << 16 | op << 8 | source]
+    });
 }
 
 #[test]

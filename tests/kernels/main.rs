@@ -51,7 +51,7 @@ fn good_cases_hold_interleaved() {
 fn addresses_more_than_4_gib_apart() {
     let cases = all();
     let case = cases.iter().find(|c| large(c)).expect("the case with the large buffer");
-    assert!(case.buffer_bytes() > 5 << 30);
+    assert!(case.buffer_bytes() > 5_000_000_000);
     case.check(&case.run(Options::default())).unwrap();
 }
 

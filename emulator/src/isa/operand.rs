@@ -177,3 +177,29 @@ pub fn is_inline(literal: u32, ty: Ty) -> bool {
     let integer = if matches!(ty, Ty::F16 | Ty::Bf16) { literal as i16 as i32 } else { literal as i32 };
     floats || (-16..=64).contains(&integer)
 }
+
+/// A source of the scalar formats, as LLVM prints it: [`src_text`], `lit(…)` around literals that have an inline form, and the 32-bit
+/// 1/2π whatever the type.
+pub fn scalar_text(code: u16, ty: Ty, literal: u32) -> String {
+    let inline = if ty.dwords() == 2 { literal <= 64 } else { is_inline(literal, ty) };
+    match code {
+        LITERAL if inline => format!("lit({literal:#x})"),
+        LITERAL if ty == Ty::F16 => format!("{:#x}", literal as u16),
+        248 if ty.dwords() == 1 => "0.15915494".into(),
+        _ => src_text(code, ty, literal),
+    }
+}
+
+/// A 32-bit value that is no operand code, as LLVM prints it.
+pub fn value_text(value: u32) -> String {
+    if let small @ -16..=64 = value as i32 {
+        return small.to_string();
+    }
+    let code = (240..=248).find(|&code| float(code, Ty::B32) == value as u64);
+    code.map_or_else(|| format!("{value:#x}"), |code| src_text(code, Ty::B32, 0))
+}
+
+/// The low 32 bits of an inline float.
+pub fn constant(code: u16, ty: Ty) -> u32 {
+    float(code, ty) as u32
+}

@@ -84,9 +84,6 @@ fn resource(cx: &Cx, inst: &Inst) -> Result<(u64, u64, u64), Box<Fault>> {
     let base = low & 0xffff_ffff_ffff;
     let stride = low >> 48 & 0x3fff;
     let bits = low_bits(inst);
-    if inst.imm < 0 {
-        return Err(Box::new(Fault::Unsupported(format!("a buffer load with the negative offset {}", inst.imm))));
-    }
     let offset = offset(cx, inst) + inst.imm as u64;
     if (base | offset) & bits != 0 {
         return Err(misaligned(base + offset, 4));
@@ -190,9 +187,18 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
         if row.d.dwords() >= 3 && !data.is_multiple_of(4) && data != NULL {
             return invalid(format!("{} scalar registers start at {data}, not a multiple of 4", row.d.dwords()));
         }
+        if row.d == Ty::B96 && (108..124).contains(&data) {
+            return invalid(format!("three dwords cannot go to {}", sgpr_text(data, 3)));
+        }
         if data > 123 && data != NULL {
             return invalid(format!("{} is not a destination of scalar loads", sgpr_text(data, 1)));
         }
+    }
+    if row.flags & (PROBE | PREFETCH) != 0 && data > 31 {
+        return invalid(format!("{} has no meaning for {data}", row.name));
+    }
+    if row.flags & BUFFER != 0 && inst.imm < 0 {
+        return invalid(format!("a buffer offset of {} is negative", inst.imm));
     }
     let base = (word & 63) as u8 * 2;
     if row.flags & NO_BASE == 0 {
@@ -224,7 +230,7 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
     }
     let first = if row.flags & PROBE != 0 { data.to_string() } else { sgpr_text(data, row.d.dwords()) };
     let address = if soffset == NULL { imm } else { format!("{} offset:{imm}", sgpr_text(soffset, 1)) };
-    let (scope, hint) = (word >> 21 & 3, word >> 23 & 3);
+    let (scope, hint) = if row.flags & PROBE != 0 { (0, 0) } else { (word >> 21 & 3, word >> 23 & 3) };
     let hint = match (hint, scope) {
         (0, _) => "",
         (1, _) => " th:TH_LOAD_NT",

@@ -1,6 +1,6 @@
 //! SOP1: one scalar source. Also jumps through registers, messages that return and the signalling half of barriers.
 
-use super::operand::{LITERAL, sgpr, sgpr_text, src, src_text};
+use super::operand::{LITERAL, scalar_text, sgpr, sgpr_text, src};
 use super::sopp::message_text;
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::scalar::*;
@@ -14,6 +14,8 @@ const MESSAGE: u32 = 1;
 const NO_DST: u32 = 2;
 /// There is no source.
 const NO_SRC: u32 = 4;
+/// The source is a register.
+const REGISTER: u32 = 8;
 
 const fn r(op: u16, name: &'static str, d: Ty, a: Ty, exec: Exec) -> Row {
     Row { op, name, d, s: [a, Ty::None, Ty::None], flags: 0, exec }
@@ -155,13 +157,13 @@ pub static ROWS: &[Row] = &[
     r64(53, "s_and_not0_wrexec_b64", |cx, i| wrexec64(cx, i, |a, e| !a & e)),
     r32(54, "s_and_not1_wrexec_b32", |cx, i| wrexec(cx, i, |a, e| a & !e)),
     r64(55, "s_and_not1_wrexec_b64", |cx, i| wrexec64(cx, i, |a, e| a & !e)),
-    r32(64, "s_movrels_b32", |cx, i| {
+    flagged(64, "s_movrels_b32", Ty::B32, Ty::B32, REGISTER, |cx, i| {
         let from = relative(source_register(i)?, cx.wave.sgpr[M0 as usize], 1)?;
         let value = cx.wave.scalar(Src::Sgpr(from));
         cx.wave.set_sgpr(i.dst, value);
         Ok(Flow::Next)
     }),
-    r64(65, "s_movrels_b64", |cx, i| {
+    flagged(65, "s_movrels_b64", Ty::B64, Ty::B64, REGISTER, |cx, i| {
         let from = relative(source_register(i)?, cx.wave.sgpr[M0 as usize], 2)?;
         let value = cx.wave.sgpr64(from);
         cx.wave.set_sgpr64(i.dst, value);
@@ -179,7 +181,7 @@ pub static ROWS: &[Row] = &[
         cx.wave.set_sgpr64(to, value);
         Ok(Flow::Next)
     }),
-    r32(68, "s_movrelsd_2_b32", |cx, i| {
+    flagged(68, "s_movrelsd_2_b32", Ty::B32, Ty::B32, REGISTER, |cx, i| {
         let m0 = cx.wave.sgpr[M0 as usize];
         let from = relative(source_register(i)?, m0 & 0x3ff, 1)?;
         let to = relative(i.dst, m0 >> 16 & 0x3ff, 1)?;
@@ -192,14 +194,14 @@ pub static ROWS: &[Row] = &[
         cx.wave.set_sgpr64(i.dst, next);
         Ok(Flow::Next)
     }),
-    flagged(72, "s_setpc_b64", Ty::None, Ty::B64, NO_DST, |cx, i| Ok(Flow::Jump(cx.wave.scalar64(i.src[0])))),
+    flagged(72, "s_setpc_b64", Ty::None, Ty::B64, NO_DST | REGISTER, |cx, i| Ok(Flow::Jump(cx.wave.scalar64(i.src[0])))),
     r64(73, "s_swappc_b64", |cx, i| {
         let target = cx.wave.scalar64(i.src[0]);
         let next = cx.wave.pc + 4;
         cx.wave.set_sgpr64(i.dst, next);
         Ok(Flow::Jump(target))
     }),
-    flagged(74, "s_rfe_b64", Ty::None, Ty::B64, NO_DST, |_, _| unsupported("return from a trap handler: none is installed")),
+    flagged(74, "s_rfe_b64", Ty::None, Ty::B64, NO_DST | REGISTER, |_, _| unsupported("return from a trap handler: none is installed")),
     flagged(76, "s_sendmsg_rtn_b32", Ty::B32, Ty::Imm, MESSAGE, sendmsg_rtn),
     flagged(77, "s_sendmsg_rtn_b64", Ty::B64, Ty::Imm, MESSAGE, sendmsg_rtn),
     flagged(78, "s_barrier_signal", Ty::None, Ty::B32, NO_DST, |cx, i| barrier(cx, i, Barrier::Signal)),
@@ -238,12 +240,15 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
         return Ok(inst);
     }
     let has_literal = code == LITERAL && row.flags & NO_SRC == 0;
+    if has_literal && matches!(row.op, 78..=83) {
+        return Err(DecodeError::Invalid { word, reason: format!("{} does not take a literal", row.name) });
+    }
     let mut inst = Inst::new(row, Format::Sop1, 1 + has_literal as u8, words)?;
     if row.flags & NO_DST == 0 {
         inst.dst = sgpr((word >> 16 & 127) as u8, row.d, word)?;
-    } else if word >> 16 & 127 != 0 {
-        let reason = format!("{} has no destination, its field holds {}", row.name, word >> 16 & 127);
-        return Err(DecodeError::Invalid { word, reason });
+    }
+    if row.flags & REGISTER != 0 && code > 127 {
+        return Err(DecodeError::Invalid { word, reason: format!("{} takes a register, not code {code}", row.name) });
     }
     if row.flags & NO_SRC == 0 {
         inst.src[0] = src(code, row.s[0], has_literal.then_some(inst.words[1]), word)?;
@@ -267,6 +272,6 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
     if row.flags & NO_SRC != 0 {
         return format!("{} {d}", row.name);
     }
-    let a = src_text(code, row.s[0], inst.words[1]);
+    let a = scalar_text(code, row.s[0], inst.words[1]);
     if row.flags & NO_DST != 0 { format!("{} {a}", row.name) } else { format!("{} {d}, {a}", row.name) }
 }

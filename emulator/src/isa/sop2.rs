@@ -1,6 +1,6 @@
 //! SOP2: two scalar sources, one scalar destination.
 
-use super::operand::{LITERAL, sgpr, sgpr_text, src, src_text};
+use super::operand::{LITERAL, scalar_text, sgpr, sgpr_text, src};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::scalar::*;
 use crate::wave::Exec;
@@ -193,8 +193,8 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
 pub fn text(inst: &Inst, _pc: u64) -> String {
     let (row, word, literal) = (inst.row, inst.words[0], inst.words[1]);
     let d = sgpr_text((word >> 16 & 127) as u8, row.d.dwords());
-    let a = src_text((word & 255) as u16, row.s[0], literal);
-    let b = src_text((word >> 8 & 255) as u16, row.s[1], literal);
+    let a = scalar_text((word & 255) as u16, row.s[0], literal);
+    let b = scalar_text((word >> 8 & 255) as u16, row.s[1], literal);
     let name = row.name;
     match row.flags {
         MIDDLE_LITERAL => format!("{name} {d}, {a}, {literal:#x}, {b}"),

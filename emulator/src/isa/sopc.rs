@@ -1,6 +1,6 @@
 //! SOPC: scalar comparisons into SCC.
 
-use super::operand::{LITERAL, src, src_text};
+use super::operand::{LITERAL, constant, is_inline, scalar_text, src, value_text};
 use super::{DecodeError, Format, Inst, Row, Ty, row};
 use crate::execute::scalar::{compare, compare_bit64, compare_float, compare_half, compare64};
 use crate::wave::Exec;
@@ -93,7 +93,14 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
 /// The instruction as LLVM prints it.
 pub fn text(inst: &Inst, _pc: u64) -> String {
     let (row, word, literal) = (inst.row, inst.words[0], inst.words[1]);
-    let a = src_text((word & 255) as u16, row.s[0], literal);
-    let b = src_text((word >> 8 & 255) as u16, row.s[1], literal);
+    let source = |code: u16, ty: Ty| match code {
+        // LLVM prints f16 constants of this format by their bits.
+        240..=248 if ty == Ty::F16 => value_text(constant(code, ty)),
+        LITERAL if ty == Ty::F16 && !is_inline(literal, Ty::B32) => format!("{:#x}", literal as u16),
+        LITERAL if ty == Ty::F16 => format!("lit({literal:#x})"),
+        _ => scalar_text(code, ty, literal),
+    };
+    let a = source((word & 255) as u16, row.s[0]);
+    let b = source((word >> 8 & 255) as u16, row.s[1]);
     format!("{} {a}, {b}", row.name)
 }

@@ -1,6 +1,6 @@
 //! SOPK: scalar operations with a 16-bit immediate, hardware registers and relative calls.
 
-use super::operand::{sgpr, sgpr_text};
+use super::operand::{sgpr, sgpr_text, value_text};
 use super::{DecodeError, Format, Inst, Row, Ty, row};
 use crate::execute::scalar::unsupported;
 use crate::fault::Fault;
@@ -14,6 +14,9 @@ const SET: u32 = 2;
 const SET_LITERAL: u32 = 3;
 /// The immediate is a distance in dwords.
 const CALL: u32 = 4;
+
+/// The immediate is a note for readers of the code.
+const VERSION: u32 = 5;
 
 /// Bits of MODE that a kernel may change here: rounding, denormals, FP16_OVFL. Anything else would be ignored silently, so it traps.
 const MODE_WRITABLE: u32 = 0x0080_00ff;
@@ -66,6 +69,7 @@ pub static ROWS: &[Row] = &[
         cx.wave.set_sgpr(i.dst, i.imm as u32);
         Ok(Flow::Next)
     }),
+    r(1, "s_version", Ty::None, VERSION, |_, _| Ok(Flow::Next)),
     r(2, "s_cmovk_i32", Ty::B32, 0, |cx, i| {
         if cx.wave.scc {
             cx.wave.set_sgpr(i.dst, i.imm as u32);
@@ -109,7 +113,7 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
     let row = row(ROWS, (word >> 23 & 31) as u16, word)?;
     let mut inst = Inst::new(row, Format::Sopk, if row.flags == SET_LITERAL { 2 } else { 1 }, words)?;
     inst.imm = word as u16 as i16 as i32;
-    if row.flags != SET_LITERAL {
+    if !matches!(row.flags, SET_LITERAL | VERSION) {
         inst.dst = sgpr((word >> 16 & 127) as u8, row.d, word)?;
     }
     Ok(inst)
@@ -122,17 +126,31 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
     match inst.row.flags {
         GET => format!("{name} {d}, {}", register_text(imm)),
         SET => format!("{name} {}, {d}", register_text(imm)),
-        SET_LITERAL => format!("{name} {}, {}", register_text(imm), literal_text(inst.words[1])),
+        SET_LITERAL => format!("{name} {}, {}", register_text(imm), value_text(inst.words[1])),
+        VERSION => format!("{name} {}", version_text(imm)),
         CALL => format!("{name} {d}, {imm}"),
         _ => format!("{name} {d}, {imm:#x}"),
     }
 }
 
-fn literal_text(value: u32) -> String {
-    match value as i32 {
-        small @ -16..=64 => small.to_string(),
-        _ => format!("{value:#x}"),
+fn version_text(imm: u16) -> String {
+    if imm & 0x1f00 != 0 {
+        return format!("{imm:#x}");
     }
+    let mut text = match imm & 0xff {
+        0 => "UC_VERSION_GFX7".into(),
+        4 => "UC_VERSION_GFX10".into(),
+        6 => "UC_VERSION_GFX11".into(),
+        9 => "UC_VERSION_GFX12".into(),
+        other => other.to_string(),
+    };
+    let flags = [(0x2000, "UC_VERSION_W64_BIT"), (0x4000, "UC_VERSION_W32_BIT"), (0x8000, "UC_VERSION_MDP_BIT")];
+    let mut nested = false;
+    for (_, flag) in flags.into_iter().filter(|(bit, _)| imm & bit != 0) {
+        text = if nested { format!("({text})|{flag}") } else { format!("{text}|{flag}") };
+        nested = true;
+    }
+    text
 }
 
 fn register_text(imm: u16) -> String {

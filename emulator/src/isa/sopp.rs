@@ -23,8 +23,7 @@ mod print {
     pub const MESSAGE: u32 = 5;
     pub const DELAY: u32 = 6;
     pub const ALU: u32 = 7;
-    /// −1 for 0xffff, else as SMALL.
-    pub const BARRIER: u32 = 8;
+    pub const WAITCNT: u32 = 8;
 }
 use print::*;
 
@@ -74,12 +73,13 @@ pub static ROWS: &[Row] = &[
     r(5, "s_clause", HEX, nop),
     r(7, "s_delay_alu", DELAY, nop),
     r(8, "s_wait_alu", ALU, nop),
+    r(9, "s_waitcnt", WAITCNT, named),
     r(10, "s_wait_idle", NONE, wait),
     r(11, "s_wait_event", HEX, nop),
     r(16, "s_trap", SMALL, named),
     r(17, "s_round_mode", HEX, |cx, i| { cx.wave.mode = cx.wave.mode & !0x0f | i.imm as u32 & 15; Ok(Flow::Next) }),
     r(18, "s_denorm_mode", SMALL, |cx, i| { cx.wave.mode = cx.wave.mode & !0xf0 | (i.imm as u32 & 15) << 4; Ok(Flow::Next) }),
-    r(20, "s_barrier_wait", BARRIER, |_, i| match i.imm as i16 {
+    r(20, "s_barrier_wait", SMALL, |_, i| match i.imm as i16 {
         -1 => Ok(Flow::Barrier(Barrier::Wait)),
         -2 => Ok(Flow::Next),
         id => unsupported(format!("barrier {id} does not exist, only the workgroup's -1")),
@@ -125,6 +125,10 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
         let reason = format!("{} takes no immediate, its field holds {:#x}", row.name, word as u16);
         return Err(DecodeError::Invalid { word, reason });
     }
+    let imm = word as u16;
+    if row.flags == DELAY && (imm & 15 > 11 || imm >> 4 & 7 > 5 || imm >> 7 & 15 > 11) {
+        return Err(DecodeError::Invalid { word, reason: format!("{} has no meaning for {imm:#x}", row.name) });
+    }
     Ok(inst)
 }
 
@@ -136,10 +140,9 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
         NONE => name.into(),
         CODE if imm == 0 => name.into(),
         SMALL if imm <= 64 => format!("{name} {imm}"),
-        BARRIER if imm >= 0xfff0 => format!("{name} {}", imm as i16),
-        BARRIER if imm <= 64 => format!("{name} {imm}"),
-        SMALL | HEX | BARRIER => format!("{name} {imm:#x}"),
+        SMALL | HEX => format!("{name} {imm:#x}"),
         DECIMAL | CODE => format!("{name} {imm}"),
+        WAITCNT => format!("{name} {}", waitcnt_text(imm)),
         MESSAGE => format!("{name} {}", message_text(imm)),
         DELAY => format!("{name} {}", delay_text(imm)),
         _ => format!("{name} {}", alu_text(imm)),
@@ -183,19 +186,27 @@ fn delay_text(imm: u16) -> String {
         "SALU_CYCLE_3",
     ];
     const SKIPS: [&str; 6] = ["SAME", "NEXT", "SKIP_1", "SKIP_2", "SKIP_3", "SKIP_4"];
-    let id = |v: u16| IDS.get(v as usize).copied().unwrap_or("/* invalid instid value */");
+    let id = |v: u16| IDS.get(v as usize).copied().unwrap_or("?"); // refused by the decoder
     let (first, skip, second) = (imm & 15, imm >> 4 & 7, imm >> 7 & 15);
     let mut parts = Vec::new();
     if first != 0 {
         parts.push(format!("instid0({})", id(first)));
     }
     if skip != 0 {
-        parts.push(format!("instskip({})", SKIPS.get(skip as usize).unwrap_or(&"/* invalid instskip value */")));
+        parts.push(format!("instskip({})", SKIPS.get(skip as usize).unwrap_or(&"?")));
     }
     if second != 0 {
         parts.push(format!("instid1({})", id(second)));
     }
     if parts.is_empty() { "0".into() } else { parts.join(" | ") }
+}
+
+/// The wait of older chips, which LLVM still reads.
+fn waitcnt_text(imm: u16) -> String {
+    let fields = [("vmcnt", imm >> 10, 63), ("expcnt", imm & 7, 7), ("lgkmcnt", imm >> 4 & 63, 63)];
+    let all = fields.iter().all(|(_, value, most)| value == most);
+    let shown = fields.iter().filter(|(_, value, most)| all || value != most);
+    shown.map(|(name, value, _)| format!("{name}({value})")).collect::<Vec<_>>().join(" ")
 }
 
 fn alu_text(imm: u16) -> String {
