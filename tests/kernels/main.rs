@@ -2,6 +2,8 @@
 //! does not check what the emulator has no check for yet (races, missing waits, uninitialised reads).
 
 mod case;
+mod launches;
+mod objects;
 
 use case::{Case, all};
 use emulator::{Fault, LaunchError, Options, Schedule};
