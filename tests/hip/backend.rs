@@ -1,5 +1,9 @@
 //! Opening the GPU backend on the emulator: what is refused and with which numbers. What it computes is judged in tests/model.
 
+use std::path::Path;
+
+use zynfer::artifact::{Artifact, LoadMode};
+use zynfer::engine::Engine;
 use zynfer::gpu::{self, GpuKind, OpenError, Options, Rung};
 use zynfer::model::config::ModelConfig;
 use zynfer::model::ops::{Act, Ops, TensorId};
@@ -167,6 +171,42 @@ fn a_pass_keeps_to_chunk_context_and_vocabulary() {
     assert!(ops.read_logits(&mut Vec::new()).is_err_and(|error| error.to_string().contains("before logits")));
     assert!(ops.argmax().is_err_and(|error| error.to_string().contains("before logits")));
     assert!(ops.rmsnorm(TensorId(1), Act::Hidden, Act::Normed).is_err());
+}
+
+/// Logits after `ids`, of the trained checkpoint with these options.
+fn trained(ids: &[u32], options: &Options) -> Vec<f32> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tiny-qwen3");
+    let artifact = Artifact::open(&path, LoadMode::Mmap).unwrap_or_else(|error| panic!("{error}"));
+    let (config, weights) = (artifact.config(), Weights::new(artifact.config()));
+    let opened = gpu::open(GpuKind::Emulator, "auto", config, &weights, &artifact, options);
+    let ops = opened.unwrap_or_else(|error| panic!("{error}")).ops;
+    let mut engine = Engine::new(ops, weights, config, artifact.end_ids().iter().copied()).expect("one configuration");
+    engine.last_logits(ids).unwrap_or_else(|error| panic!("{error}")).to_vec()
+}
+
+#[test]
+fn rungs_and_chunks_agree_and_a_repeat_gives_the_same_bits() {
+    // 37 tokens: prefill and decode attention, tiles that are not full, and a cache block that is not full.
+    let ids: Vec<u32> = (0..37).map(|index| (index * 97 + 5) % 4000).collect();
+    let fast = Options { context_len: 40, max_chunk: 64, gemm: Rung::Fast, attention: Rung::Fast, hip_library: None };
+    let expected = trained(&ids, &fast);
+    assert!(expected == trained(&ids, &fast), "the same input twice, the same bits");
+    let others = [
+        Options { gemm: Rung::Plain, ..fast.clone() },
+        Options { attention: Rung::Plain, ..fast.clone() },
+        Options { max_chunk: 16, ..fast.clone() },
+        Options { max_chunk: 5, ..fast.clone() },
+        Options { context_len: 37, max_chunk: 1, ..fast },
+    ];
+    let argmax = |logits: &[f32]| (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]));
+    let norm = |logits: &[f32]| logits.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+    for options in others {
+        let logits = trained(&ids, &options);
+        let dot: f64 = logits.iter().zip(&expected).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+        let cosine = dot / (norm(&logits) * norm(&expected));
+        assert!(cosine >= zynfer_tests::tolerances::GPU_LOGIT_COSINE, "{options:?}: cosine {cosine}");
+        assert_eq!(argmax(&logits), argmax(&expected), "{options:?}");
+    }
 }
 
 #[test]
