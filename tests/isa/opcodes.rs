@@ -10,6 +10,10 @@ use std::collections::BTreeSet;
 const REFUSED: &[&str] = &["ds_bvh_stack_"];
 /// Operands that LLVM knows and this emulator refuses.
 const REFUSED_OPERANDS: &[&str] = &["src_lds_direct", "src_vccz", "src_execz"];
+/// Forms that LLVM reads and the manual excludes, by our message.
+const REFUSED_FORMS: &[&str] = &["a literal and DPP exclude each other"];
+/// LLVM 22 loses the last selector of `quad_perm` in these (or refuses them for it).
+const MISREAD: &[&str] = &["v_cvt_pk_fp8_f32_e64_dpp", "v_cvt_pk_bf8_f32_e64_dpp"];
 /// Encodings tried for each opcode.
 const VARIANTS: usize = 40;
 
@@ -83,6 +87,7 @@ fn check(rows: &'static [Row], opcodes: u32, make: Make) {
     }
     let listed = llvm::disassemble(&candidates);
     let mut wrong = Vec::new();
+    let mut refusals = Vec::new();
     let mut met: BTreeSet<(&str, u16)> = BTreeSet::new();
     let mut texts = BTreeSet::new();
     for (words, listed) in candidates.iter().zip(&listed) {
@@ -93,25 +98,41 @@ fn check(rows: &'static [Row], opcodes: u32, make: Make) {
             (Err(error), Some(listed)) => {
                 let refused = REFUSED.iter().any(|name| listed.text.starts_with(name))
                     || REFUSED_OPERANDS.iter().any(|name| listed.text.contains(name));
-                if !refused {
-                    wrong.push(format!("{shown}: LLVM prints `{}`, we say: {error}", listed.text));
+                let refused = refused || REFUSED_FORMS.iter().any(|form| error.to_string().contains(form));
+                if !refused && words.starts_with(&listed.words) {
+                    refusals.push((shown, listed.clone(), error));
                 }
             }
             (Ok(inst), None) => {
-                wrong.push(format!("{shown}: LLVM refuses it, we print `{}`", isa::text(&inst, 0)));
+                let text = isa::text(&inst, 0);
+                if !MISREAD.iter().any(|name| text.starts_with(name)) {
+                    wrong.push(format!("{shown}: LLVM refuses it, we print `{text}`"));
+                }
             }
             (Ok(inst), Some(listed)) => {
                 met.insert((inst.row.name, inst.row.op));
                 met.extend(inst.second.iter().map(|second| (second.row.name, second.row.op)));
                 let text = isa::text(&inst, 0);
+                if MISREAD.iter().any(|name| text.starts_with(name)) {
+                    continue;
+                }
                 if text != listed.text {
                     wrong.push(format!("{shown}: LLVM prints `{}`, we print `{text}`", listed.text));
-                } else if inst.dwords as usize != listed.words.len() {
+                } else if words.starts_with(&listed.words) && inst.dwords as usize != listed.words.len() {
+                    // Where LLVM would encode its text otherwise, `listed.words` are not the words that it read.
                     wrong.push(format!("{shown}: `{text}` has {} dwords, not {}", listed.words.len(), inst.dwords));
                 } else {
                     texts.insert(text);
                 }
             }
+        }
+    }
+    // LLVM reads past fields that an instruction does not have, and prints the instruction without them. We may refuse such words: LLVM
+    // itself would encode what it prints differently, or refuse to assemble it.
+    let texts_of_refusals: Vec<String> = refusals.iter().map(|(_, listed, _)| listed.text.clone()).collect();
+    for ((shown, listed, error), assembled) in refusals.iter().zip(llvm::assemble(&texts_of_refusals)) {
+        if assembled.is_ok_and(|words| words == listed.words) {
+            wrong.push(format!("{shown}: LLVM prints `{}`, we say: {error}", listed.text));
         }
     }
     for row in rows {
@@ -194,6 +215,10 @@ fn dpp_or_source(r: &mut Random) -> (u32, Option<u32>) {
 #[test]
 fn vop1() {
     check(isa::vop1::ROWS, 256, |op, r| {
+        // `v_nop` and `v_pipeflush` want all fields to be 0.
+        if matches!(op, 0 | 27) {
+            return vec![0x7e00_0000 | op << 9];
+        }
         let (src, dpp) = dpp_or_source(r);
         [vec![0x7e00_0000 | r.vgpr() << 17 | op << 9 | src], Vec::from_iter(dpp)].concat()
     });
@@ -218,11 +243,16 @@ fn vopc() {
 
 #[test]
 fn vop3() {
-    check(isa::vop3::ROWS, 1024, |op, r| {
+    // Three rounds: some instructions take few of the operands tried.
+    check(isa::vop3::ROWS, 3 * 1024, |op, r| {
+        let op = op & 1023;
         let (src, dpp) = dpp_or_source(r);
         let modifiers = r.rare(8) << 8;
         let first = 0xd400_0000 | op << 16 | modifiers | r.one_of(&[4, 8, 12, 40]);
-        let (src1, src2) = (r.src(), r.src());
+        // Fields of sources that an instruction does not have want to be 0.
+        let sources = r.below(3);
+        let src1 = if sources > 0 { r.src() } else { 0 };
+        let src2 = if sources > 1 { r.src() } else { 0 };
         [vec![first, r.rare(5) << 27 | src2 << 18 | src1 << 9 | src], Vec::from_iter(dpp)].concat()
     });
 }

@@ -158,7 +158,7 @@ pub fn decode(row: &'static Row, format: Format, fields: Fields, words: &[u32]) 
     implicit_sources(&mut inst, fields.dst);
     inst.dst = destination(row, format, fields.dst, word)?;
     if row.flags & flags::CONSTANT != 0 {
-        place_constant(&mut inst, extra, word)?;
+        place_constant(&mut inst, extra);
     }
     Ok(inst)
 }
@@ -178,14 +178,11 @@ fn source(row: &Row, format: Format, i: usize, code: u16, literal: Option<u32>, 
     if ty == Ty::B128 && !vector {
         return Err(invalid(word, format!("source {i} of {} must be vector registers", row.name)));
     }
-    if ty == Ty::Mask && !matches!(code, 0..=127 | 253) {
+    if ty == Ty::Mask && !matches!(code, 0..=127 | 235..=238 | 253) {
         return Err(invalid(word, format!("source {i} of {} must be a scalar register", row.name)));
     }
     if short(format) && sixteen(ty) && code >= 256 + 128 {
         return Err(invalid(word, format!("v{} as a 16-bit operand: this form reaches v0 to v127 only", code - 256)));
-    }
-    if code == operand::LITERAL && matches!(ty, Ty::F16 | Ty::Bf16) && literal.is_some_and(|value| value >> 16 != 0) {
-        return Err(invalid(word, "a 16-bit literal with bits above 16"));
     }
     let mut src = operand::src(code, ty, literal, word)?;
     if let Src::Const(value) = &mut src {
@@ -235,17 +232,13 @@ fn destination(row: &Row, format: Format, dst: u8, word: u32) -> Result<u8, Deco
 }
 
 /// `fmaak` is s0·s1 + K and `fmamk` s0·K + s1: the constant goes to its place among three sources.
-fn place_constant(inst: &mut Inst, constant: u32, word: u32) -> Result<(), DecodeError> {
+fn place_constant(inst: &mut Inst, constant: u32) {
     let ty = inst.row.s[0];
     let value = Src::Const(if sixteen(ty) { constant as u64 & 0xffff } else { constant as u64 });
-    if sixteen(ty) && constant >> 16 != 0 {
-        return Err(invalid(word, "a 16-bit literal with bits above 16"));
-    }
     inst.src = match inst.row.name.contains("mk") {
         true => [inst.src[0], value, inst.src[1]],
         false => [inst.src[0], inst.src[1], value],
     };
-    Ok(())
 }
 
 /// Refuses abs and neg on sources that do not take them.
@@ -286,7 +279,7 @@ fn destination_text(inst: &Inst) -> String {
 fn source_text(inst: &Inst, i: usize, code: u16) -> String {
     let literal = inst.words[inst.dwords as usize - 1];
     let ty = if inst.row.s[i] == Ty::Mask { Ty::B32 } else { inst.row.s[i] };
-    let mut plain = operand_text(code, ty, literal);
+    let mut plain = operand_text(code, ty, literal, short(inst.format));
     if i == 1 && short(inst.format) && inst.row.s[2] == Ty::Mask {
         // The mask belongs to the operand before it, inside that one's bars.
         plain.push_str(", vcc_lo");
@@ -317,8 +310,11 @@ const INLINE_F32: [u32; 9] = [
 ];
 const INLINE_F16: [u32; 9] = [0x3800, 0xb800, 0x3c00, 0xbc00, 0x4000, 0xc000, 0x4400, 0xc400, 0x3118];
 
-/// An operand as LLVM prints it; a literal whose value has an inline form is marked `lit(…)`.
-fn operand_text(code: u16, ty: Ty, literal: u32) -> String {
+const INLINE_BF16: [u32; 9] = [0x3f00, 0xbf00, 0x3f80, 0xbf80, 0x4000, 0xc000, 0x4080, 0xc080, 0x3e22];
+
+/// An operand as LLVM prints it; `splat` says that constants of packed operands fill both halves. A literal whose value has an inline
+/// form is marked `lit(…)`.
+fn operand_text(code: u16, ty: Ty, literal: u32, splat: bool) -> String {
     let integer16 = matches!(ty, Ty::B16 | Ty::I16 | Ty::U16);
     if integer16 && (240..=248).contains(&code) {
         return format!("{:#x}", INLINE_F16[code as usize - 240]);
@@ -348,11 +344,19 @@ fn operand_text(code: u16, ty: Ty, literal: u32) -> String {
             let inline = small(literal as i32 as i64) || INLINE_F32.contains(&literal);
             (if inline { literal } else { literal & 0xffff }, inline)
         }
-        Ty::F16 | Ty::Bf16 => (literal, small(literal as i16 as i64) || INLINE_F16.contains(&literal)),
-        Ty::PkF16 => {
+        // LLVM compares the whole dword, and prints its low half where that finds nothing.
+        Ty::F16 | Ty::Bf16 if literal >> 16 != 0 => {
+            let inline = small(literal as i32 as i64) || INLINE_F32[..8].contains(&literal);
+            (if inline { literal } else { literal & 0xffff }, inline)
+        }
+        Ty::Bf16 => (literal, small(literal as i16 as i64) || INLINE_BF16.contains(&literal)),
+        Ty::F16 => (literal, small(literal as i16 as i64) || INLINE_F16.contains(&literal)),
+        Ty::PkF16 if splat => {
             let halves = literal >> 16 == literal & 0xffff && INLINE_F16.contains(&(literal & 0xffff));
             (literal, small(literal as i32 as i64) || halves)
         }
+        Ty::PkF16 => (literal, small(literal as i32 as i64) || INLINE_F16.contains(&literal)),
+        Ty::PkBf16 => (literal, small(literal as i32 as i64) || INLINE_BF16.contains(&literal)),
         _ => (literal, small(literal as i32 as i64) || INLINE_F32.contains(&literal)),
     };
     if inline { format!("lit({value:#x})") } else { format!("{value:#x}") }

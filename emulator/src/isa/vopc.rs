@@ -90,7 +90,7 @@ pub static ROWS: &[Row] = rows! {
     92 v_cmp_gt_u64 Mask (U64 U64) [PLAIN] { |a, b| a > b }
     93 v_cmp_ne_u64 Mask (U64 U64) [PLAIN] { |a, b| a != b }
     94 v_cmp_ge_u64 Mask (U64 U64) [PLAIN] { |a, b| a >= b }
-    125 v_cmp_class_f16 Mask (F16 F16) [MOD_0 EXACT] { = class_f16 }
+    125 v_cmp_class_f16 Mask (F16 F16) [MOD_0 MOD_1 EXACT] { = class_f16 }
     126 v_cmp_class_f32 Mask (F32 B32) [MOD_0 EXACT] { |a, b| float::class32(a.to_bits(), b) }
     127 v_cmp_class_f64 Mask (F64 B32) [MOD_0 EXACT] { |a, b| float::class64(a.to_bits(), b) }
     129 v_cmpx_lt_f16 Mask (F16 F16) [COMPARE] { |a, b| a < b }
@@ -171,7 +171,7 @@ pub static ROWS: &[Row] = rows! {
     220 v_cmpx_gt_u64 Mask (U64 U64) [PLAIN] { |a, b| a > b }
     221 v_cmpx_ne_u64 Mask (U64 U64) [PLAIN] { |a, b| a != b }
     222 v_cmpx_ge_u64 Mask (U64 U64) [PLAIN] { |a, b| a >= b }
-    253 v_cmpx_class_f16 Mask (F16 F16) [MOD_0 EXACT] { = class_f16 }
+    253 v_cmpx_class_f16 Mask (F16 F16) [MOD_0 MOD_1 EXACT] { = class_f16 }
     254 v_cmpx_class_f32 Mask (F32 B32) [MOD_0 EXACT] { |a, b| float::class32(a.to_bits(), b) }
     255 v_cmpx_class_f64 Mask (F64 B32) [MOD_0 EXACT] { |a, b| float::class64(a.to_bits(), b) }
 };
