@@ -45,8 +45,31 @@ fn parse_encoding(line: &str) -> Option<Listed> {
     Some(Listed { text, words })
 }
 
-/// Disassembles each list of dwords on its own; `None` where LLVM says that the words are no instruction.
-pub fn disassemble(list: &[Vec<u32>]) -> Vec<Option<Listed>> {
+/// What LLVM makes of some dwords.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not an instruction, or one whose operands it marks as invalid.
+    Refused,
+    /// An instruction.
+    Listed(Listed),
+    /// The tool crashed on it (it does on some reserved values): no judgement.
+    Crashed,
+}
+
+/// Disassembles each list of dwords on its own.
+pub fn disassemble(list: &[Vec<u32>]) -> Vec<Verdict> {
+    let mut verdicts = Vec::with_capacity(list.len());
+    while verdicts.len() < list.len() {
+        verdicts.extend(disassemble_until_crash(&list[verdicts.len()..]));
+        if verdicts.len() < list.len() {
+            verdicts.push(Verdict::Crashed);
+        }
+    }
+    verdicts
+}
+
+/// The verdicts as far as one run of the tool comes.
+fn disassemble_until_crash(list: &[Vec<u32>]) -> Vec<Verdict> {
     // A marker instruction behind each candidate keeps the answers apart: the tool prints nothing for an invalid one.
     const MARKER: &str = "s_nop 0x7abc";
     let mut input = String::new();
@@ -58,21 +81,25 @@ pub fn disassemble(list: &[Vec<u32>]) -> Vec<Option<Listed>> {
         // llvm-mc 22 crashes where a block ends inside an instruction's literal, so each ends with `s_nop 0`s.
         input.push_str("0x00 0x00 0x80 0xbf 0x00 0x00 0x80 0xbf]\n[0xbc 0x7a 0x80 0xbf]\n");
     }
-    let (out, errors) = run("llvm-mc-22", &[TARGET[0], TARGET[1], "--disassemble", "-show-encoding"], input.as_bytes());
-    let mut answers = Vec::with_capacity(list.len());
+    let (out, _) = run("llvm-mc-22", &[TARGET[0], TARGET[1], "--disassemble", "-show-encoding"], input.as_bytes());
+    let mut verdicts = Vec::with_capacity(list.len());
     let mut first: Option<Listed> = None;
     for listed in out.lines().filter_map(parse_encoding) {
         if listed.text == MARKER {
-            // LLVM marks what it prints but would not accept: `/*Invalid register …*/`, `/* Invalid dpp_ctrl value */`.
-            answers.push(first.take().filter(|listed| !listed.text.contains("/*")));
+            verdicts.push(match first.take() {
+                // What it prints but would not accept: `/*Invalid register …*/`, `/* Invalid dpp_ctrl value */`.
+                Some(listed) if listed.text.contains("/*Invalid") || listed.text.contains("/* Invalid dpp") => {
+                    Verdict::Refused
+                }
+                Some(listed) => Verdict::Listed(listed),
+                None => Verdict::Refused,
+            });
         } else if first.is_none() {
             // What follows a shorter instruction within the candidate's dwords does not count.
             first = Some(listed);
         }
     }
-    let last = errors.lines().rev().take(3).collect::<Vec<_>>().join(" / ");
-    assert_eq!(answers.len(), list.len(), "llvm-mc-22 stops at {:08x?}: {last}", list.get(answers.len()));
-    answers
+    verdicts
 }
 
 /// Assembles each line on its own; `Err` with LLVM's message where it refuses.
