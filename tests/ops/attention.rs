@@ -8,7 +8,7 @@ use zynfer_tests::oracle;
 use zynfer_tests::oracle::kv_append::Cache;
 use zynfer_tests::tolerances::{ATTENTION_BF16, ATTENTION_F32, Tolerance};
 
-use crate::data::{Numbers, from_bf16, rounded, to_bf16, wide};
+use crate::data::{Numbers, from_bf16, rounded, wide};
 use crate::hip;
 use crate::machine::{Machine, compare};
 
@@ -69,8 +69,8 @@ fn input(shape: Shape, head_dim: usize, q_scale: f32) -> Input {
     for head in 0..shape.kv_heads {
         for p in 0..shape.position + shape.tokens {
             for d in 0..head_dim {
-                keys[cache.key(head, p, d)] = to_bf16(&[numbers.unit() * 2.0])[0];
-                values[cache.value(head, p, d)] = to_bf16(&[numbers.unit()])[0];
+                keys[cache.key(head, p, d)] = bf16::from_f32(numbers.unit() * 2.0).to_bits();
+                values[cache.value(head, p, d)] = bf16::from_f32(numbers.unit()).to_bits();
             }
         }
     }
@@ -211,7 +211,7 @@ fn awkward_scores() {
                 for d in 0..head_dim {
                     peaked.q[d] = 4.0;
                     peaked.q[head_dim + d] = -4.0;
-                    peaked.keys[cache.key(0, peak, d)] = to_bf16(&[6.0])[0];
+                    peaked.keys[cache.key(0, peak, d)] = bf16::from_f32(6.0).to_bits();
                 }
                 run(rung, shape, head_dim, &peaked);
             }
