@@ -1,1 +1,3 @@
 //! Benches and their dated records. Not tests: nothing here asserts a time.
+
+pub mod random_model;

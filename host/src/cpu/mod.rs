@@ -186,6 +186,11 @@ impl CpuBackend {
         &self.acts[act as usize][..self.tokens * self.width(act)]
     }
 
+    /// Runs `f` on the pool, or at once where there is one row: waking a thread would take longer than the row.
+    fn on_pool(&self, f: impl FnOnce() + Send) {
+        if self.tokens == 1 { f() } else { self.pool.install(f) }
+    }
+
     /// Runs `f` with the rows of `act` of this pass to write, and the rest of the backend to read. `f` must not touch `act`.
     fn write<T>(&mut self, act: Act, f: impl FnOnce(&Self, &mut [f32]) -> T) -> T {
         let mut buffer = std::mem::take(&mut self.acts[act as usize]);
@@ -334,7 +339,7 @@ impl Ops for CpuBackend {
     fn rmsnorm(&mut self, w: TensorId, x: Act, y: Act) -> OpResult {
         self.write(y, |b, out| {
             let w = b.vector(w, b.width(x))?;
-            b.pool.install(|| rows::rmsnorm(b.arch, w, b.config.rms_norm_eps, b.rows(x), out));
+            b.on_pool(|| rows::rmsnorm(b.arch, w, b.config.rms_norm_eps, b.rows(x), out));
             Ok(())
         })
     }
@@ -347,7 +352,7 @@ impl Ops for CpuBackend {
         let width = self.width(x);
         self.write(x, |b, out| {
             let w = b.vector(w, b.config.head_dim)?;
-            b.pool.install(|| rows::head_norm(b.arch, w, b.config.rms_norm_eps, width, out));
+            b.on_pool(|| rows::head_norm(b.arch, w, b.config.rms_norm_eps, width, out));
             Ok(())
         })
     }
@@ -355,7 +360,7 @@ impl Ops for CpuBackend {
     fn rope(&mut self, x: Act) -> OpResult {
         let width = self.width(x);
         self.write(x, |b, out| {
-            b.pool.install(|| rows::rope(b.arch, &b.rope, b.position, width, out));
+            b.on_pool(|| rows::rope(b.arch, &b.rope, b.position, width, out));
         });
         Ok(())
     }
@@ -379,14 +384,14 @@ impl Ops for CpuBackend {
     fn swiglu(&mut self) -> OpResult {
         let width = self.config.intermediate_size;
         self.write(Act::Mlp, |b, out| {
-            b.pool.install(|| rows::swiglu(b.arch, width, b.rows(Act::Gate), b.rows(Act::Up), out));
+            b.on_pool(|| rows::swiglu(b.arch, width, b.rows(Act::Gate), b.rows(Act::Up), out));
         });
         Ok(())
     }
 
     fn residual_add(&mut self) -> OpResult {
         let width = self.config.hidden_size;
-        self.write(Act::Hidden, |b, out| b.pool.install(|| rows::add(b.arch, width, b.rows(Act::Proj), out)));
+        self.write(Act::Hidden, |b, out| b.on_pool(|| rows::add(b.arch, width, b.rows(Act::Proj), out)));
         Ok(())
     }
 
