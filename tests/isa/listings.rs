@@ -44,3 +44,13 @@ fn fixtures() {
     assert!(count > 10_000, "{} code objects hold only {count} instructions", files.len());
     report(wrong, count);
 }
+
+#[test]
+fn our_code_object() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), zynfer::gpu::code_object::IMAGE).expect("written");
+    let mut wrong = Vec::new();
+    let count = compare(file.path(), &mut wrong);
+    assert!(count > 1_000, "our code object holds only {count} instructions");
+    report(wrong, count);
+}

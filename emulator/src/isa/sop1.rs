@@ -272,6 +272,8 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
     if row.flags & NO_SRC != 0 {
         return format!("{} {d}", row.name);
     }
-    let a = scalar_text(code, row.s[0], inst.words[1]);
+    // LLVM prints f16 literals of this format with all their bits.
+    let ty = if row.s[0] == Ty::F16 { Ty::B32 } else { row.s[0] };
+    let a = scalar_text(code, ty, inst.words[1]);
     if row.flags & NO_DST != 0 { format!("{} {a}", row.name) } else { format!("{} {d}, {a}", row.name) }
 }
