@@ -6,6 +6,7 @@ mod listings;
 mod llvm;
 mod opcodes;
 mod random;
+mod sparse;
 
 use std::path::{Path, PathBuf};
 
