@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::hip::kernels::{Kernels, LoadError};
+use crate::hip::library::KNOWS_GFX1201;
 use crate::hip::{
     Buffer, Context, DeviceError, HipError, Library, LibraryError, Search, Selector, Span, Stream, choose, devices,
     system,
@@ -223,8 +224,9 @@ pub fn open(
 fn hint(kind: GpuKind, library: &Library) -> String {
     let mut parts = vec![format!("{} is HIP {}", library.path().display(), library.version())];
     if kind == GpuKind::AmdHip {
-        if (library.version().major, library.version().minor) < (6, 4) {
-            parts.push("gfx1201 needs HIP 6.4 or later".into());
+        if !library.knows_gfx1201() {
+            let (major, minor) = KNOWS_GFX1201;
+            parts.push(format!("gfx1201 needs HIP {major}.{minor} or later"));
         }
         parts.extend(system::Surroundings::here().driver().advice());
         parts.extend(system::hiding_variables(|name| std::env::var_os(name)));

@@ -10,4 +10,4 @@ pub mod report;
 
 pub use load::{GpuKind, OpenError, Opened, Options, Rung, open};
 pub use operations::Gpu;
-pub use report::{Facts, devices, facts, why_no_card};
+pub use report::{Facts, devices, facts};

@@ -108,16 +108,3 @@ pub fn facts(hip_library: Option<&OsString>) -> Facts {
         code_object_bytes: code_object::IMAGE.len(),
     }
 }
-
-/// Why `--backend auto` cannot take a card, one line; `None` when it can. Whether there is one is asked of HIP, not of the device node.
-pub fn why_no_card(hip_library: Option<&OsString>) -> Option<String> {
-    let facts = devices(GpuKind::AmdHip, hip_library);
-    if facts.devices.iter().any(|device| device.chosen) {
-        return None;
-    }
-    let reason = facts.error.or_else(|| facts.devices.into_iter().find_map(|device| device.left_out));
-    let reason = reason.unwrap_or_else(|| "no AMD GPU is visible to HIP".into());
-    let hints = Surroundings::here().driver().advice().into_iter();
-    let hints = hints.chain(hiding_variables(|name| std::env::var_os(name)));
-    Some(std::iter::once(reason).chain(hints).collect::<Vec<_>>().join("; "))
-}

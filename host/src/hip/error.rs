@@ -10,7 +10,7 @@ use super::ffi::{Hip, hipError_t, status};
 pub struct HipError {
     /// The vendor's name of the call.
     pub call: &'static str,
-    /// Its status.
+    /// Its status; 0 when the host refused before it called.
     pub status: hipError_t,
     /// The status's name, and where known what the call was about (both numbers, the kernel's name).
     pub detail: String,
@@ -18,7 +18,10 @@ pub struct HipError {
 
 impl std::fmt::Display for HipError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} failed with status {}: {}", self.call, self.status, self.detail)
+        match self.status {
+            status::SUCCESS => write!(f, "{} was not called: {}", self.call, self.detail),
+            failed => write!(f, "{} failed with status {failed}: {}", self.call, self.detail),
+        }
     }
 }
 impl std::error::Error for HipError {}

@@ -21,6 +21,8 @@ pub const LIBRARY_VARIABLE: &str = "ZYNFER_HIP_LIBRARY";
 pub const EMULATOR_VARIABLE: &str = "ZYNFER_EMULATOR_LIBRARY";
 /// Oldest HIP whose symbols and structs were checked.
 const OLDEST_MAJOR: u32 = 5;
+/// First HIP, major and minor, that knows gfx1201.
+pub const KNOWS_GFX1201: (u32, u32) = (6, 4);
 
 /// Which files to try, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,19 +91,22 @@ impl Search {
         &self.candidates
     }
 
-    /// Opens the first candidate that is a usable HIP library.
+    /// Opens the first candidate that is a usable HIP library and new enough to know gfx1201; failing that, the first usable one: a
+    /// distribution's old package on the loader's path must not hide a newer tree under `/opt`.
     ///
     /// # Errors
     /// Every path tried with its reason: not there, not loadable, a symbol missing, a version too old.
     pub fn open(&self) -> Result<Arc<Library>, LibraryError> {
         let mut tried = Vec::new();
+        let mut older = None;
         for path in &self.candidates {
             match Library::open(path) {
-                Ok(library) => return Ok(Arc::new(library)),
+                Ok(library) if library.knows_gfx1201() => return Ok(Arc::new(library)),
+                Ok(library) => older = older.or(Some(library)),
                 Err(reason) => tried.push((path.clone(), reason)),
             }
         }
-        Err(LibraryError { tried, named_by: self.named_by })
+        older.map(Arc::new).ok_or(LibraryError { tried, named_by: self.named_by })
     }
 }
 
@@ -222,6 +227,11 @@ impl Library {
     /// What `hipRuntimeGetVersion` said.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// Whether its version can drive the cards this program is for.
+    pub fn knows_gfx1201(&self) -> bool {
+        (self.version.major, self.version.minor) >= KNOWS_GFX1201
     }
 
     /// Whether this is the emulator: it alone can report a trap.
