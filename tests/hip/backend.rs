@@ -216,6 +216,4 @@ fn facts_name_what_is_there_and_what_is_not() {
     assert_eq!(facts.emulator.devices.len(), 1);
     assert!(facts.emulator.devices[0].chosen && facts.emulator.error.is_none());
     assert_eq!(facts.code_object_architectures, ["gfx1201"]);
-    let why = gpu::why_no_card(Some(&"/nowhere.so".into())).expect("no card behind no library");
-    assert!(why.contains("/nowhere.so") && !why.contains('\n'), "{why}");
 }

@@ -25,7 +25,7 @@ fn version(major: u32) -> u32 {
 fn newest_major_first_then_older_then_the_plain_name() {
     let (loader, rocm) = (folder(), folder());
     for (index, name) in SONAMES.iter().enumerate().rev() {
-        let number = version(5) + index as u32;
+        let number = version(7) + index as u32;
         Stub { version: number, ..Stub::default() }.build(loader.path(), name);
         let library = search(loader.path(), rocm.path()).open().expect("a stub opens");
         assert_eq!(library.path(), loader.path().join(name), "after adding {name}");
@@ -38,7 +38,7 @@ fn newest_major_first_then_older_then_the_plain_name() {
 fn rocm_trees_come_after_the_loader_the_linked_one_first_then_the_highest_version() {
     let (loader, rocm) = (folder(), folder());
     let lib = |tree: &str| rocm.path().join(tree).join("lib");
-    Stub { version: version(6), ..Stub::default() }.build(&lib("rocm-6.4.1"), "libamdhip64.so.6");
+    Stub { version: version(6) + 400_000, ..Stub::default() }.build(&lib("rocm-6.4.1"), "libamdhip64.so.6");
     let opened = |why: &str| search(loader.path(), rocm.path()).open().expect(why).path().to_owned();
     assert_eq!(opened("one tree"), lib("rocm-6.4.1").join("libamdhip64.so.6"));
     Stub::default().build(&lib("rocm-10.0.0"), "libamdhip64.so.7");
@@ -47,6 +47,21 @@ fn rocm_trees_come_after_the_loader_the_linked_one_first_then_the_highest_versio
     assert_eq!(opened("the linked tree"), lib("rocm").join("libamdhip64.so"));
     Stub::default().build(loader.path(), "libamdhip64.so.6");
     assert_eq!(opened("the loader"), loader.path().join("libamdhip64.so.6"));
+}
+
+#[test]
+fn an_old_package_on_the_loader_s_path_does_not_hide_a_newer_tree() {
+    let (loader, rocm) = (folder(), folder());
+    let old = Stub { version: 50_221_153, ..Stub::default() }.build(loader.path(), "libamdhip64.so.5");
+    std::fs::copy(&old, loader.path().join("libamdhip64.so")).expect("the development package's plain name");
+    let opened = || search(loader.path(), rocm.path()).open().expect("one opens").path().to_owned();
+    assert_eq!(opened(), old, "better than nothing: its message says what it lacks");
+    let lib = rocm.path().join("rocm-6.3.0/lib");
+    Stub { version: 60_342_134, ..Stub::default() }.build(&lib, "libamdhip64.so.6");
+    assert_eq!(opened(), old, "6.3 does not know gfx1201 either");
+    let lib = rocm.path().join("rocm-6.4.0/lib");
+    let new = Stub { version: 60_443_482, ..Stub::default() }.build(&lib, "libamdhip64.so.6");
+    assert_eq!(opened(), new);
 }
 
 #[test]
