@@ -14,7 +14,7 @@ const MESSAGE: u32 = 1;
 const NO_DST: u32 = 2;
 /// There is no source.
 const NO_SRC: u32 = 4;
-/// The source is a register.
+/// The source is a register, not a constant.
 const REGISTER: u32 = 8;
 
 const fn r(op: u16, name: &'static str, d: Ty, a: Ty, exec: Exec) -> Row {
@@ -181,7 +181,7 @@ pub static ROWS: &[Row] = &[
         cx.wave.set_sgpr64(to, value);
         Ok(Flow::Next)
     }),
-    flagged(68, "s_movrelsd_2_b32", Ty::B32, Ty::B32, REGISTER, |cx, i| {
+    r32(68, "s_movrelsd_2_b32", |cx, i| {
         let m0 = cx.wave.sgpr[M0 as usize];
         let from = relative(source_register(i)?, m0 & 0x3ff, 1)?;
         let to = relative(i.dst, m0 >> 16 & 0x3ff, 1)?;
@@ -247,16 +247,11 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
     if row.flags & NO_DST == 0 {
         inst.dst = sgpr((word >> 16 & 127) as u8, row.d, word)?;
     }
-    if row.flags & REGISTER != 0 && code > 127 {
+    if row.flags & REGISTER != 0 && !matches!(code, 0..=127 | 235..=238 | 253) {
         return Err(DecodeError::Invalid { word, reason: format!("{} takes a register, not code {code}", row.name) });
     }
     if row.flags & NO_SRC == 0 {
         inst.src[0] = src(code, row.s[0], has_literal.then_some(inst.words[1]), word)?;
-    } else if code != 0 {
-        return Err(DecodeError::Invalid {
-            word,
-            reason: format!("{} has no source, its field holds {code}", row.name),
-        });
     }
     Ok(inst)
 }
