@@ -8,6 +8,17 @@ pub fn flush(value: f32) -> f32 {
     if value.abs() < f32::MIN_POSITIVE { f32::from_bits(value.to_bits() & 0x8000_0000) } else { value }
 }
 
+/// Σ xⁱ / c with the coefficients' reciprocals given from the highest power down (written out as nested parentheses, rustfmt takes
+/// minutes over it).
+#[inline(always)]
+fn horner<const N: usize>(x: f64, reciprocals: [f64; N]) -> f64 {
+    let mut sum = 0.0;
+    for c in reciprocals {
+        sum = sum * x + 1.0 / c;
+    }
+    sum
+}
+
 /// 2ˣ in f64, relative error below 1e-12 where the result is normal in f32 or f16.
 #[inline(always)]
 fn exp2_wide(x: f64) -> f64 {
@@ -18,15 +29,7 @@ fn exp2_wide(x: f64) -> f64 {
     let n = x.round_ties_even();
     let r = (x - n) * std::f64::consts::LN_2;
     // Taylor's series of eʳ, |r| ≤ 0.347: the first left-out term is below 2e-13.
-    let series = 1.0
-        + r * (1.0
-            + r * (1.0 / 2.0
-                + r * (1.0 / 6.0
-                    + r * (1.0 / 24.0
-                        + r * (1.0 / 120.0
-                            + r * (1.0 / 720.0
-                                + r * (1.0 / 5040.0
-                                    + r * (1.0 / 40320.0 + r * (1.0 / 362_880.0 + r * (1.0 / 3_628_800.0))))))))));
+    let series = horner(r, [3_628_800.0, 362_880.0, 40_320.0, 5040.0, 720.0, 120.0, 24.0, 6.0, 2.0, 1.0, 1.0]);
     // n + 1.5·2⁵² holds n in its low bits; no conversion instruction is needed.
     let bits = (n + 6_755_399_441_055_744.0).to_bits();
     series * f64::from_bits((bits << 52).wrapping_add(1023 << 52))
@@ -43,11 +46,7 @@ fn log2_wide(x: f64) -> f64 {
     let t = (m - 1.0) / (m + 1.0);
     let u = t * t;
     // 2·artanh(t) with |t| ≤ 0.1716: the first left-out term is below 1e-14 of the first.
-    let series = 1.0
-        + u * (1.0 / 3.0
-            + u * (1.0 / 5.0
-                + u * (1.0 / 7.0
-                    + u * (1.0 / 9.0 + u * (1.0 / 11.0 + u * (1.0 / 13.0 + u * (1.0 / 15.0 + u / 17.0)))))));
+    let series = horner(u, [17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0]);
     exponent as f64 + 2.0 * std::f64::consts::LOG2_E * t * series
 }
 
