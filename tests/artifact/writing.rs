@@ -98,7 +98,7 @@ fn only_a_folder_compiles() {
     );
 }
 
-/// The weights of 1000 terabytes, as a sparse file: refused before any of it is read.
+/// Nearly nine terabytes of weights, as a sparse file: refused before any of it is read.
 #[test]
 fn free_space_is_compared_first() {
     let (hidden, vocab) = (1u64 << 17, 1u64 << 22);
