@@ -93,6 +93,20 @@ fn sampling_defaults_are_carried() {
     assert_eq!(compiled.directory_json()["generation"]["temperature"], json!(0.6));
 }
 
+/// Numbers of 17 digits, as a float32 widened to float64 has them, come back exactly.
+#[test]
+fn numbers_survive_to_the_last_digit() {
+    let checkpoint = Checkpoint::small();
+    for bits in (0..400u32).map(|n| 0x3c00_0000 + n * 0x3_1415) {
+        let value = f64::from(f32::from_bits(bits)) / 3.0;
+        checkpoint.edit("config.json", |map| drop(map.insert("rms_norm_eps".into(), json!(value / 1000.0))));
+        checkpoint.write("generation_config.json", format!(r#"{{"temperature": {value:?}}}"#));
+        let compiled = Artifact::open(&checkpoint.compiled("a.zynfer"), LoadMode::Mmap).unwrap();
+        assert_eq!(compiled.generation().temperature.map(f64::to_bits), Some(value.to_bits()));
+        assert_eq!(compiled.config().rms_norm_eps.to_bits(), (value / 1000.0).to_bits());
+    }
+}
+
 #[test]
 fn sampling_defaults_out_of_range_are_refused() {
     let checkpoint = Checkpoint::untied();
