@@ -1,6 +1,8 @@
 //! Vector instructions that are no lane-by-lane map: they read or write other lanes, scalars, several destinations, or registers found
 //! through M0.
 
+#![allow(clippy::needless_range_loop, reason = "a lane number indexes several arrays and shifts masks")]
+
 use super::convert::{self, Float8};
 use super::integer::msad_u8;
 use super::lanes::{self, B32, F16, F32, I32, I64, Kind, Out, U32, U64, check, raw, unsupported, write_mask};

@@ -2,6 +2,8 @@
 //! loop that the compiler vectorises, write the result under EXEC. A [`Kind`] per operand type does reading and writing; the
 //! operation itself is a plain function of one lane. It knows no opcodes.
 
+#![allow(clippy::needless_range_loop, reason = "a lane number indexes several arrays and shifts masks")]
+
 use crate::execute::{convert, dpp};
 use crate::fault::Fault;
 use crate::isa::{Inst, Src, flags};

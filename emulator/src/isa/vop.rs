@@ -167,7 +167,7 @@ pub fn decode(row: &'static Row, format: Format, fields: Fields, words: &[u32]) 
 fn source(row: &Row, format: Format, i: usize, code: u16, literal: Option<u32>, word: u32) -> Result<Src, DecodeError> {
     let ty = row.s[i];
     let vector = code >= 256;
-    let wants_vector = row.flags >> i & flags::VECTOR_0 != 0 && i < 2;
+    let wants_vector = (row.flags >> i) & flags::VECTOR_0 != 0 && i < 2;
     let scalar_flag = [flags::SCALAR_0, flags::SCALAR_1, flags::SCALAR_2][i];
     if wants_vector && !vector {
         return Err(invalid(word, format!("source {i} of {} must be a vector register", row.name)));
