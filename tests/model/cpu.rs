@@ -17,18 +17,18 @@ use crate::{
     oracle::Oracle,
 };
 
-const TINY: &str = "tiny-qwen3";
-const UNTIED: &str = "qwen3-d64-untied";
+pub const TINY: &str = "tiny-qwen3";
+pub const UNTIED: &str = "qwen3-d64-untied";
 
-fn fixture(name: &str) -> PathBuf {
+pub fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 
-fn artifact(name: &str) -> Artifact {
+pub fn artifact(name: &str) -> Artifact {
     Artifact::open(&fixture(name), LoadMode::Mmap).unwrap()
 }
 
-fn engine(artifact: &Artifact, options: CpuOptions) -> Engine {
+pub fn engine(artifact: &Artifact, options: CpuOptions) -> Engine {
     let config = artifact.config();
     let weights = Weights::new(config);
     let backend = CpuBackend::new(config, &weights, Arc::new(artifact.clone()), options).unwrap();
@@ -36,7 +36,7 @@ fn engine(artifact: &Artifact, options: CpuOptions) -> Engine {
 }
 
 /// Ids of the held-out text.
-fn validation() -> Vec<u32> {
+pub fn validation() -> Vec<u32> {
     let bytes = std::fs::read(fixture(TINY).join("validation.u16")).unwrap();
     bytes.as_chunks().0.iter().map(|b| u32::from(u16::from_le_bytes(*b))).collect()
 }

@@ -11,7 +11,7 @@ use zynfer::{
 use zynfer_tests::tolerances::*;
 
 /// One prompt and what transformers made of it in float32.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Case {
     pub ids: Vec<u32>,
     pub top5: Vec<u32>,
