@@ -168,6 +168,20 @@ fn a_paste_is_one_message_and_waits_for_enter() {
 }
 
 #[test]
+fn a_paste_of_a_megabyte_arrives_whole() {
+    let text = "abcdefg\n".repeat(1 << 17);
+    let tokens = rendered(&user(&text)).len();
+    let mut terminal = Terminal::open("");
+    // The reader's thread empties the screen meanwhile, so the keys are taken.
+    terminal.send(&paste(&text.replace('\n', "\r")));
+    terminal.send("\r");
+    terminal.await_text(&format!("prompt: {tokens} tokens given, the context of 2048"));
+    terminal.await_text("> ");
+    terminal.send("\u{4}");
+    assert_eq!(wait(&mut terminal.child), Some(0));
+}
+
+#[test]
 fn keys_edit_break_lines_and_end_the_chat() {
     let mut terminal = Terminal::open("--print-token-ids");
     terminal.send("one\u{1b}\rtwo\r");

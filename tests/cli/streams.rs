@@ -154,7 +154,8 @@ fn ctrl_c_ends_a_generation_with_130_and_keeps_what_was_written() {
     assert_eq!(wait(&mut child), Some(130));
     text.extend(rest.join().expect("reader"));
     let text = String::from_utf8(text).expect("whole characters");
-    assert!(text.starts_with(" a great deal of time in the world") && text.ends_with('\n'), "{text:?}");
+    // What was read before the signal is 24 bytes; how much more came is the scheduler's business.
+    assert!(text.starts_with(" a great deal of time in") && text.ends_with('\n'), "{text:?}");
     let mut stderr = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut stderr).expect("UTF-8");
     assert!(stderr.contains("interrupted") && !stderr.contains("error"), "{stderr}");

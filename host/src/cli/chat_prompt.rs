@@ -69,9 +69,10 @@ impl TemplateArgs {
             let wrong = |why: String| CliError::usage(format!("--chat-template-kwargs: {why}"));
             let given: Value = serde_json::from_str(kwargs).map_err(|error| wrong(format!("not JSON: {error}")))?;
             let Value::Object(given) = given else { return Err(wrong("an object is needed".into())) };
-            match request.entry("chat_template_kwargs").or_insert_with(|| Value::Object(Map::new())) {
-                Value::Object(kwargs) => kwargs.extend(given),
-                _ => {} // Refused, with its type, where the request is checked.
+            // Anything but an object is refused, with its type, where the request is checked.
+            let kwargs = request.entry("chat_template_kwargs").or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(kwargs) = kwargs {
+                kwargs.extend(given);
             }
         }
         if self.think || self.no_think {

@@ -102,7 +102,7 @@ pub(super) fn generate(
     let mut progress = ui.progress("prefill", Unit::Tokens);
     let mut failed = None;
     let mut shown_reasoning = 0;
-    let mut ends_in_line_break = true;
+    let mut answer_began = false;
     let guard = interrupt::Guard::new();
     let outcome = engine.generate(request, &mut split, &mut |event| {
         let text = match event {
@@ -119,16 +119,14 @@ pub(super) fn generate(
             let reasoning = reasoning.borrow();
             ui.reasoning(&reasoning[shown_reasoning..]);
             shown_reasoning = reasoning.len();
-            if !text.is_empty() {
-                if shown_reasoning > 0 && ends_in_line_break {
-                    // The reasoning's last line ends where the answer begins.
-                    ui.reasoning(if ends_reasoning(&reasoning) { "" } else { "\n" });
-                }
-                ends_in_line_break = text.ends_with('\n');
-                if let Err(error) = ui.out_generated(text) {
-                    failed = Some(error);
-                    return Flow::Cancel;
-                }
+            if !text.is_empty() && !answer_began {
+                answer_began = true;
+                // On a terminal both streams meet: the answer begins on a line of its own.
+                ui.reasoning(if reasoning.is_empty() { "" } else { "\n" });
+            }
+            if let Err(error) = ui.out_generated(text) {
+                failed = Some(error);
+                return Flow::Cancel;
             }
         }
         if interrupt::asked() { Flow::Cancel } else { Flow::Continue }
@@ -143,10 +141,6 @@ pub(super) fn generate(
         ui.out("\n")?;
     }
     Ok(Generated { outcome, reasoning: reasoning.into_inner() })
-}
-
-fn ends_reasoning(reasoning: &str) -> bool {
-    reasoning.is_empty() || reasoning.ends_with('\n')
 }
 
 /// The closing line: why it ended, and prefill and decode apart.

@@ -80,6 +80,9 @@ impl Ui {
 
     /// Writes a part of the answer, at once.
     pub(super) fn out(&self, text: &str) -> CliResult<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         written.map_err(|error| match error.kind() {
@@ -126,7 +129,7 @@ impl Ui {
 
     /// A piece of a model's reasoning on stderr, unless `--quiet`.
     pub(super) fn reasoning(&self, text: &str) {
-        if !self.quiet {
+        if !self.quiet && !text.is_empty() {
             let text = if self.err_terminal { visible(text) } else { text.to_string() };
             self.write_err(&styled(self.err_color, Look::Dim, &text));
         }
