@@ -409,6 +409,21 @@ impl<A: Copy, B: Copy, C: Copy, D: Copy, F: Fn(A, B, C) -> D> pulp::NullaryFnOnc
     }
 }
 
+/// A lane loop whose body picks its own operands.
+pub struct EachLane<F>(pub F);
+
+impl<F: Fn(usize) -> u32> pulp::NullaryFnOnce for EachLane<F> {
+    type Output = Lanes;
+    #[inline(always)]
+    fn call(self) -> Lanes {
+        let mut out = [0; 32];
+        for (lane, out) in out.iter_mut().enumerate() {
+            *out = (self.0)(lane);
+        }
+        out
+    }
+}
+
 const NOTHING: [(); 32] = [(); 32];
 
 /// D = operation(source 0) in every lane.

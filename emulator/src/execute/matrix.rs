@@ -192,6 +192,53 @@ fn multiply_integers<const K: usize>(a: &Operand<i32, K>, b: &Operand<i32, K>, c
     }
 }
 
+/// The products and sums of a tile, for `pulp`: only an `inline(always)` method reaches the function compiled for AVX2 and FMA.
+struct Multiply<'a, const K: usize> {
+    a: &'a Operand<f32, K>,
+    b: &'a Operand<f32, K>,
+    c: &'a mut Tile<f32>,
+}
+
+impl<const K: usize> pulp::NullaryFnOnce for Multiply<'_, K> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        multiply(self.a, self.b, self.c);
+    }
+}
+
+/// As [`Multiply`], for integers.
+struct MultiplyIntegers<'a, const K: usize> {
+    a: &'a Operand<i32, K>,
+    b: &'a Operand<i32, K>,
+    c: &'a mut Tile<u32>,
+    clamp: bool,
+}
+
+impl<const K: usize> pulp::NullaryFnOnce for MultiplyIntegers<'_, K> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        multiply_integers(self.a, self.b, self.c, self.clamp);
+    }
+}
+
+/// As [`Multiply`], with a sparse A.
+struct MultiplySparse<'a, const S: usize, const K: usize> {
+    a: &'a Operand<f32, S>,
+    kept: &'a Kept<S>,
+    b: &'a Operand<f32, K>,
+    c: &'a mut Tile<f32>,
+}
+
+impl<const S: usize, const K: usize> pulp::NullaryFnOnce for MultiplySparse<'_, S, K> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        multiply_sparse(self.a, self.kept, self.b, self.c);
+    }
+}
+
 #[inline(always)]
 fn accumulate(c: &mut [u32; N], sum: &[i32; N], clamp: bool) {
     for n in 0..N {
@@ -208,18 +255,10 @@ fn bits(tile: &Tile<f32>) -> Tile<u32> {
 #[inline(always)]
 fn half_to_f32<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
     default_mode(cx, inst)?;
-    let arch = cx.arch;
-    let view = &*cx;
-    let tile = arch.dispatch(|| {
-        let mut c = c_f32(view, inst);
-        multiply::<16>(
-            &operand16::<H, 16>(view, inst, 0, k_dense16),
-            &operand16::<H, 16>(view, inst, 1, k_dense16),
-            &mut c,
-        );
-        bits(&c)
-    });
-    put32(cx, inst.dst, &tile)
+    let mut c = c_f32(cx, inst);
+    let [a, b] = [0, 1].map(|n| operand16::<H, 16>(cx, inst, n, k_dense16));
+    cx.arch.dispatch(Multiply { a: &a, b: &b, c: &mut c });
+    put32(cx, inst.dst, &bits(&c))
 }
 
 /// `v_wmma_f32_16x16x16_f16`.
@@ -235,18 +274,10 @@ pub fn f32_bf16(cx: &mut Cx, inst: &Inst) -> Step {
 #[inline(always)]
 fn half_to_half<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
     default_mode(cx, inst)?;
-    let arch = cx.arch;
-    let view = &*cx;
-    let tile = arch.dispatch(|| {
-        let mut c = tile16::<H>(view, inst.src[2]).map(|row| row.map(|value| modified_c(value, inst)));
-        multiply::<16>(
-            &operand16::<H, 16>(view, inst, 0, k_dense16),
-            &operand16::<H, 16>(view, inst, 1, k_dense16),
-            &mut c,
-        );
-        c
-    });
-    put16::<H>(cx, inst.dst, &tile)
+    let mut c = tile16::<H>(cx, inst.src[2]).map(|row| row.map(|value| modified_c(value, inst)));
+    let [a, b] = [0, 1].map(|n| operand16::<H, 16>(cx, inst, n, k_dense16));
+    cx.arch.dispatch(Multiply { a: &a, b: &b, c: &mut c });
+    put16::<H>(cx, inst.dst, &c)
 }
 
 /// `v_wmma_f16_16x16x16_f16`.
@@ -262,28 +293,18 @@ pub fn bf16_bf16(cx: &mut Cx, inst: &Inst) -> Step {
 /// `v_wmma_f32_16x16x16` of fp8 (false) and bf8 (true) operands.
 pub fn f32_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
     default_mode(cx, inst)?;
-    let arch = cx.arch;
-    let view = &*cx;
-    let tile = arch.dispatch(|| {
-        let mut c = c_f32(view, inst);
-        let a = operand8::<16>(view, number(inst.src[0]), bf8[0]);
-        multiply::<16>(&a, &operand8::<16>(view, number(inst.src[1]), bf8[1]), &mut c);
-        bits(&c)
-    });
-    put32(cx, inst.dst, &tile)
+    let mut c = c_f32(cx, inst);
+    let [a, b] = [0, 1].map(|n| operand8::<16>(cx, number(inst.src[n]), bf8[n]));
+    cx.arch.dispatch(Multiply { a: &a, b: &b, c: &mut c });
+    put32(cx, inst.dst, &bits(&c))
 }
 
 #[inline(always)]
 fn dense_integers<const K: usize>(cx: &mut Cx, inst: &Inst, element_bits: usize) -> Step {
-    let arch = cx.arch;
-    let view = &*cx;
-    let tile = arch.dispatch(|| {
-        let mut c = tile32(view, inst.src[2]);
-        let a = integers::<K>(view, inst, 0, element_bits);
-        multiply_integers::<K>(&a, &integers::<K>(view, inst, 1, element_bits), &mut c, inst.mods.clamp);
-        c
-    });
-    put32(cx, inst.dst, &tile)
+    let mut c = tile32(cx, inst.src[2]);
+    let [a, b] = [0, 1].map(|n| integers::<K>(cx, inst, n, element_bits));
+    cx.arch.dispatch(MultiplyIntegers { a: &a, b: &b, c: &mut c, clamp: inst.mods.clamp });
+    put32(cx, inst.dst, &c)
 }
 
 /// `v_wmma_i32_16x16x16_iu8`.
@@ -356,13 +377,12 @@ fn base_linear<const K: usize>(half: usize, i: usize) -> usize {
 
 #[inline(always)]
 fn sparse_half<H: Half>(cx: &mut Cx, inst: &Inst, mut c: Tile<f32>) -> Result<Tile<f32>, Box<crate::fault::Fault>> {
-    let (arch, view) = (cx.arch, &*default_mode(cx, inst)?);
-    let kept = kept::<16>(view, inst, base16);
-    Ok(arch.dispatch(|| {
-        let a = operand16::<H, 16>(view, inst, 0, k_linear::<16>);
-        multiply_sparse(&a, &kept, &operand16::<H, 32>(view, inst, 1, k_sparse_b16), &mut c);
-        c
-    }))
+    let cx = &*default_mode(cx, inst)?;
+    let kept = kept::<16>(cx, inst, base16);
+    let a = operand16::<H, 16>(cx, inst, 0, k_linear::<16>);
+    let b = operand16::<H, 32>(cx, inst, 1, k_sparse_b16);
+    cx.arch.dispatch(MultiplySparse { a: &a, kept: &kept, b: &b, c: &mut c });
+    Ok(c)
 }
 
 /// C of a sparse operation is its destination.
@@ -404,7 +424,8 @@ pub fn sparse_f32_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
     let mut c = destination32(cx, inst);
     let kept = kept::<16>(cx, inst, base_linear::<32>);
     let a = operand8::<16>(cx, number(inst.src[0]), bf8[0]);
-    multiply_sparse(&a, &kept, &operand8::<32>(cx, number(inst.src[1]), bf8[1]), &mut c);
+    let b = operand8::<32>(cx, number(inst.src[1]), bf8[1]);
+    cx.arch.dispatch(MultiplySparse { a: &a, kept: &kept, b: &b, c: &mut c });
     put32(cx, inst.dst, &bits(&c))
 }
 

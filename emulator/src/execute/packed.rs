@@ -45,12 +45,10 @@ fn halves(value: u32, inst: &Inst, n: usize) -> (u32, u32) {
 #[inline(always)]
 fn pairs(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32, usize) -> u32) -> Step {
     let sources = sources(cx, inst)?;
-    let result: Lanes = cx.arch.dispatch(|| {
-        std::array::from_fn(|lane| {
-            let [a, b, c] = [0, 1, 2].map(|n| halves(sources[n][lane], inst, n));
-            f(a.0, b.0, c.0, 0) & 0xffff | f(a.1, b.1, c.1, 1) << 16
-        })
-    });
+    let result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
+        let [a, b, c] = [0, 1, 2].map(|n| halves(sources[n][lane], inst, n));
+        f(a.0, b.0, c.0, 0) & 0xffff | f(a.1, b.1, c.1, 1) << 16
+    }));
     cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }
@@ -133,26 +131,24 @@ pub fn mix(cx: &mut Cx, inst: &Inst, to: MixTo) -> Step {
     let m = inst.mods;
     let sources = sources(cx, inst)?;
     let old = cx.wave.vgpr[inst.dst as usize];
-    let result: Lanes = cx.arch.dispatch(|| {
-        std::array::from_fn(|lane| {
-            let [a, b, c] = [0, 1, 2].map(|n| {
-                let bits = sources[n][lane];
-                let value = match (m.opsel_hi >> n & 1 != 0, m.opsel >> n & 1 != 0) {
-                    (false, _) => f32::from_bits(bits),
-                    (true, high) => f16_to_f32(if high { bits >> 16 } else { bits }),
-                };
-                let value = if m.abs >> n & 1 != 0 { value.abs() } else { value };
-                if m.neg >> n & 1 != 0 { -value } else { value }
-            });
-            let value = a.mul_add(b, c);
-            let value = if m.clamp { clamp01(value) } else { value };
-            match to {
-                MixTo::Whole => value.to_bits(),
-                MixTo::Low => old[lane] & 0xffff_0000 | f32_to_f16(value),
-                MixTo::High => old[lane] & 0xffff | f32_to_f16(value) << 16,
-            }
-        })
-    });
+    let result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
+        let [a, b, c] = [0, 1, 2].map(|n| {
+            let bits = sources[n][lane];
+            let value = match (m.opsel_hi >> n & 1 != 0, m.opsel >> n & 1 != 0) {
+                (false, _) => f32::from_bits(bits),
+                (true, high) => f16_to_f32(if high { bits >> 16 } else { bits }),
+            };
+            let value = if m.abs >> n & 1 != 0 { value.abs() } else { value };
+            if m.neg >> n & 1 != 0 { -value } else { value }
+        });
+        let value = a.mul_add(b, c);
+        let value = if m.clamp { clamp01(value) } else { value };
+        match to {
+            MixTo::Whole => value.to_bits(),
+            MixTo::Low => old[lane] & 0xffff_0000 | f32_to_f16(value),
+            MixTo::High => old[lane] & 0xffff | f32_to_f16(value) << 16,
+        }
+    }));
     cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }
@@ -178,15 +174,13 @@ pub fn dot2(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step 
         return unsupported(inst, "with clamp, neg_hi or op_sel of C");
     }
     let sources = sources(cx, inst)?;
-    let result: Lanes = cx.arch.dispatch(|| {
-        std::array::from_fn(|lane| {
-            let [a, b] = [0, 1].map(|n| {
-                let (low, high) = halves(sources[n][lane], inst, n);
-                low ^ (m.neg as u32 >> n & 1) << 15 | (high ^ (m.abs as u32 >> n & 1) << 15) << 16
-            });
-            f(a, b, sources[2][lane] ^ (m.neg as u32 >> 2) << 31)
-        })
-    });
+    let result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
+        let [a, b] = [0, 1].map(|n| {
+            let (low, high) = halves(sources[n][lane], inst, n);
+            low ^ (m.neg as u32 >> n & 1) << 15 | (high ^ (m.abs as u32 >> n & 1) << 15) << 16
+        });
+        f(a, b, sources[2][lane] ^ (m.neg as u32 >> 2) << 31)
+    }));
     cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }
@@ -208,17 +202,15 @@ pub fn dot_int(cx: &mut Cx, inst: &Inst, bits: u32, unsigned: bool) -> Step {
     }
     let (signed_a, signed_b) = (m.neg & 1 != 0, m.neg & 2 != 0);
     let sources = sources(cx, inst)?;
-    let result: Lanes = cx.arch.dispatch(|| {
-        std::array::from_fn(|lane| {
-            let [a, b, c] = [0, 1, 2].map(|n| sources[n][lane]);
-            let mut sum = if unsigned { c as i64 } else { c as i32 as i64 };
-            for n in 0..32 / bits {
-                sum += element(a, n, bits, signed_a) * element(b, n, bits, signed_b);
-            }
-            let (low, high) = if unsigned { (0, u32::MAX as i64) } else { (i32::MIN as i64, i32::MAX as i64) };
-            (if m.clamp { sum.clamp(low, high) } else { sum }) as u32
-        })
-    });
+    let result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
+        let [a, b, c] = [0, 1, 2].map(|n| sources[n][lane]);
+        let mut sum = if unsigned { c as i64 } else { c as i32 as i64 };
+        for n in 0..32 / bits {
+            sum += element(a, n, bits, signed_a) * element(b, n, bits, signed_b);
+        }
+        let (low, high) = if unsigned { (0, u32::MAX as i64) } else { (i32::MIN as i64, i32::MAX as i64) };
+        (if m.clamp { sum.clamp(low, high) } else { sum }) as u32
+    }));
     cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }

@@ -4,6 +4,7 @@
 use super::operand::{LITERAL, is_inline, src, src_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::atomics;
+use crate::execute::lanes::EachLane;
 use crate::execute::packed::{default_mode, dot2_bf16, dot2_f16};
 use crate::wave::{Cx, Exec, Flow, Step};
 
@@ -129,7 +130,7 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
 #[inline(always)]
 fn lanes(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step {
     let [a, b, c] = inst.src.map(|src| cx.wave.lanes(src));
-    let result = cx.arch.dispatch(|| std::array::from_fn(|lane| f(a[lane], b[lane], c[lane])));
+    let result = cx.arch.dispatch(EachLane(|lane: usize| f(a[lane], b[lane], c[lane])));
     finish(cx, inst, &result)
 }
 
