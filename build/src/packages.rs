@@ -4,8 +4,11 @@ use crate::{Outcome, process, say};
 use std::path::Path;
 use std::process::Command;
 
+/// Whether a package is there already.
+type There = fn() -> bool;
+
 /// Package, and how to see that it is there.
-const PACKAGES: &[(&str, fn() -> bool)] = &[
+const PACKAGES: &[(&str, There)] = &[
     ("llvm-22", || process::found("llvm-mc-22") && process::found("llvm-objdump-22")),
     ("libamdhip64-5", || Path::new("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5").exists()),
     ("libamdhip64-dev", || Path::new("/usr/include/hip/hip_runtime_api.h").exists()),

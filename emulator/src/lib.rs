@@ -4,6 +4,8 @@
 //! A launch: [`code_object`] finds the kernel → [`launch`] decodes it once ([`isa`]: one row per instruction is the only place where
 //! an opcode stands) and spreads workgroups over threads → a [`wave::Wave`] per wave executes rows on [`wave::Cx`] → [`memory`].
 #![forbid(unsafe_code)]
+#![allow(clippy::precedence, reason = "bit fields read as the manual writes them: shift, then mask, then or")]
+#![allow(clippy::needless_range_loop, reason = "a lane loop indexes several arrays by the same lane")]
 
 pub mod code_object;
 pub mod execute;

@@ -1,5 +1,6 @@
 //! The instruction set against LLVM and against rows: every instruction's encoding and text as `llvm-mc-22` and `llvm-objdump-22` have
 //! them, and what each does to a wave (`ins`). Whole kernels are judged elsewhere.
+#![allow(clippy::needless_range_loop, reason = "matrix loops read as the formula does")]
 
 mod ins;
 mod listings;

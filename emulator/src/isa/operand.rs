@@ -38,7 +38,7 @@ pub fn sgpr(code: u8, ty: Ty, word: u32) -> Result<u8, DecodeError> {
     if code == NULL {
         return Ok(code);
     }
-    if count >= 2 && code % 2 != 0 {
+    if count >= 2 && !code.is_multiple_of(2) {
         return Err(invalid(format!("scalar pair starts at odd register {code}")));
     }
     let last = code as u16 + count as u16 - 1;

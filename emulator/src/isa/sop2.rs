@@ -162,7 +162,7 @@ pub static ROWS: &[Row] = &[
     f16x(75, "s_min_num_f16", |cx, i| half2(cx, i, via_f32(min_num))),
     f16x(76, "s_max_num_f16", |cx, i| half2(cx, i, via_f32(max_num))),
     f16x(77, "s_mul_f16", |cx, i| half2(cx, i, via_f32(|a, b| a * b))),
-    f16x(78, "s_fmac_f16", |cx, i| fmac16(cx, i)),
+    f16x(78, "s_fmac_f16", fmac16),
     f32x(79, "s_minimum_f32", |cx, i| float2(cx, i, minimum)),
     f32x(80, "s_maximum_f32", |cx, i| float2(cx, i, maximum)),
     f16x(81, "s_minimum_f16", |cx, i| half2(cx, i, via_f32(minimum))),

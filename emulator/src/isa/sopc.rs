@@ -1,4 +1,9 @@
 //! SOPC: scalar comparisons into SCC.
+#![allow(
+    clippy::double_comparisons,
+    clippy::nonminimal_bool,
+    reason = "`a < b || a > b` is false for NaN, `a != b` is not"
+)]
 
 use super::operand::{LITERAL, constant, is_inline, scalar_text, src, value_text};
 use super::{DecodeError, Format, Inst, Row, Ty, row};

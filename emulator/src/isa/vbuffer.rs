@@ -148,7 +148,7 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
         return invalid("the nv bit is not modelled");
     }
     let resource = (words[1] >> 9 & 0x1ff) as u16;
-    if resource > 120 || resource % 4 != 0 {
+    if resource > 120 || !resource.is_multiple_of(4) {
         return invalid("the resource is not four scalar registers from a multiple of 4 on");
     }
     inst.sdst = sgpr(resource as u8, B128, word)?;

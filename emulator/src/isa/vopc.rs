@@ -1,4 +1,9 @@
 //! The VOPC format: comparisons into VCC, and `v_cmpx` into EXEC. Their VOP3 forms (same opcodes) are decoded by [`super::vop3`].
+#![allow(
+    clippy::double_comparisons,
+    clippy::nonminimal_bool,
+    reason = "`a < b || a > b` is false for NaN, `a != b` is not"
+)]
 
 use super::vop::{self, Fields, rows};
 use super::{DecodeError, Format, Inst, Row};
