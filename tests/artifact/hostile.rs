@@ -137,6 +137,12 @@ fn claims_of_size_are_not_believed() {
         fs::write(&file, [b"ZYNFER\0\x01".as_slice(), &length.to_le_bytes(), &[0; 32]].concat()).unwrap();
         try_all(&file);
     }
+    // A file of a terabyte, all hole, that is to be read into memory: refused by number, not an abort.
+    let file = checkpoint.beside("hole.zynfer");
+    fs::File::create(&file).unwrap().set_len(1 << 40).unwrap();
+    try_all(&file);
+    let text = Artifact::open(&file, LoadMode::Read).err().unwrap().to_string();
+    assert!(text.contains(&format!("{} bytes do not fit into memory", 1u64 << 40)), "{text}");
     for text in ["[".repeat(1_000_000), format!("{{\"a\":{}1", "[".repeat(1_000_000))] {
         for name in ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"] {
             let good = fs::read(checkpoint.path(name)).unwrap();

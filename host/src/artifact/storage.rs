@@ -30,7 +30,7 @@ struct Line([u8; 256]);
 
 enum Backing {
     Mapped(Mmap),
-    Owned { lines: Vec<Line>, len: usize },
+    Owned { lines: Box<[Line]>, len: usize },
 }
 
 /// The bytes of one regular file, all of them, unchanged while the value lives (see [`Storage::check_unchanged`]).
@@ -77,7 +77,11 @@ impl Storage {
         let backing = match mode {
             LoadMode::Mmap if len > 0 => Backing::Mapped(map(path, &file)?),
             _ => {
-                let mut lines = vec![Line([0; 256]); size.div_ceil(256)];
+                // A file may be larger than any memory, so the refusal must be an error and not an abort.
+                let lines = bytemuck::allocation::try_zeroed_slice_box::<Line>(size.div_ceil(256));
+                let mut lines = lines.map_err(|()| {
+                    LoadError::new(path, format!("{size} bytes do not fit into memory (--load mmap needs none)"))
+                })?;
                 let target = &mut bytemuck::cast_slice_mut(&mut lines)[..size];
                 let mut done = 0;
                 while done < size {
