@@ -119,7 +119,8 @@ fn sampling_defaults_out_of_range_are_refused() {
         ("top_k", json!(-1), "an integer from 0 to 4294967295"),
         ("min_p", json!(2), "a number from 0 to 1"),
         ("repetition_penalty", json!(0), "a number above 0"),
-        ("presence_penalty", json!(1000), "a number from -100 to 100"),
+        ("presence_penalty", json!(2.5), "a number from -2 to 2"),
+        ("frequency_penalty", json!(-3), "a number from -2 to 2"),
     ] {
         checkpoint.write("generation_config.json", json!({key: value}).to_string());
         assert_message(

@@ -380,7 +380,7 @@ fn directories_that_contradict_themselves_or_the_file_are_refused() {
         (set("/objects/1/name", json!("vocab.txt")), "F: vocab.txt: unknown object".into()),
         (set("/end_ids", json!([1000])), "F: end_ids: not in the vocabulary: expected ids below 1000, found 1000".into()),
         (set("/end_ids", json!([5, 5])), "F: end_ids: not in rising order".into()),
-        (set("/generation/top_p", json!(1.5)), "F: generation.top_p: out of range: 1.5".into()),
+        (set("/generation/top_p", json!(1.5)), "F: generation.top_p: out of range: expected a number above 0 and at most 1, found 1.5".into()),
         (set("/architecture/head_dim", json!(32)), "F: head_dim: expected 64 or 128, found 32".into()),
         (
             set("/architecture/hidden_size", json!(u64::MAX)),

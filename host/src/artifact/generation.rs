@@ -52,12 +52,20 @@ const SILENT: &[&str] = &[
     "use_cache",
 ];
 
+/// What a number may be, in words and as a test; the same as the sampler accepts, but that a share of nothing is no default.
+type Range = (&'static str, fn(f64) -> bool);
+const NOT_NEGATIVE: Range = ("a number of at least 0", |n| n >= 0.0);
+const SHARE: Range = ("a number above 0 and at most 1", |n| n > 0.0 && n <= 1.0);
+const FRACTION: Range = ("a number from 0 to 1", |n| (0.0..=1.0).contains(&n));
+const FACTOR: Range = ("a number above 0", |n| n > 0.0);
+const PENALTY: Range = ("a number from -2 to 2", |n| n.abs() <= 2.0);
+
 impl GenerationDefaults {
     /// Reads `generation_config.json`: the defaults, and its end-of-text ids.
     pub(super) fn read(file: &Path, bytes: &[u8], vocab_size: usize) -> Result<(Self, Vec<u32>), LoadError> {
         let Strict(value) = json::parse(file, bytes)?;
         let Value::Object(map) = value else { return Err(LoadError::new(file, "is no JSON object")) };
-        let read = |key: &str, allowed: &str, ok: fn(f64) -> bool| match map.get(key) {
+        let number = |key: &str, (allowed, ok): Range| match map.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_f64() {
                 Some(number) if ok(number) => Ok(Some(number)),
@@ -65,9 +73,8 @@ impl GenerationDefaults {
             },
         };
         let count = |key: &str| {
-            let value = read(key, "an integer from 0 to 4294967295", |n| {
-                n >= 0.0 && n <= f64::from(u32::MAX) && n.fract() == 0.0
-            })?;
+            let allowed = |n: f64| n >= 0.0 && n <= f64::from(u32::MAX) && n.fract() == 0.0;
+            let value = number(key, ("an integer from 0 to 4294967295", allowed))?;
             Ok::<_, LoadError>(value.map(|n| n as u32)) // exact: checked just above
         };
         let do_sample = match map.get("do_sample") {
@@ -79,13 +86,13 @@ impl GenerationDefaults {
         };
         let defaults = Self {
             do_sample,
-            temperature: read("temperature", "a number of at least 0", |n| n >= 0.0)?,
+            temperature: number("temperature", NOT_NEGATIVE)?,
             top_k: count("top_k")?,
-            top_p: read("top_p", "a number above 0 and at most 1", |n| n > 0.0 && n <= 1.0)?,
-            min_p: read("min_p", "a number from 0 to 1", |n| (0.0..=1.0).contains(&n))?,
-            repetition_penalty: read("repetition_penalty", "a number above 0", |n| n > 0.0)?,
-            presence_penalty: read("presence_penalty", "a number from -100 to 100", |n| n.abs() <= 100.0)?,
-            frequency_penalty: read("frequency_penalty", "a number from -100 to 100", |n| n.abs() <= 100.0)?,
+            top_p: number("top_p", SHARE)?,
+            min_p: number("min_p", FRACTION)?,
+            repetition_penalty: number("repetition_penalty", FACTOR)?,
+            presence_penalty: number("presence_penalty", PENALTY)?,
+            frequency_penalty: number("frequency_penalty", PENALTY)?,
             max_new_tokens: count("max_new_tokens")?,
             unused: unused(&map),
         };
@@ -96,16 +103,18 @@ impl GenerationDefaults {
 
     /// The same checks for defaults that come out of a directory.
     pub(super) fn validate(&self, file: &Path) -> Result<(), LoadError> {
-        let check = |key: &str, value: Option<f64>, ok: fn(f64) -> bool| match value {
-            Some(number) if !ok(number) => Err(LoadError::new(file, format!("out of range: {number}")).object(key)),
+        let check = |key: &str, value: Option<f64>, (allowed, ok): Range| match value {
+            Some(number) if !ok(number) => {
+                Err(LoadError::new(file, "out of range").object(format!("generation.{key}")).numbers(allowed, number))
+            }
             _ => Ok(()),
         };
-        check("generation.temperature", self.temperature, |n| n >= 0.0)?;
-        check("generation.top_p", self.top_p, |n| n > 0.0 && n <= 1.0)?;
-        check("generation.min_p", self.min_p, |n| (0.0..=1.0).contains(&n))?;
-        check("generation.repetition_penalty", self.repetition_penalty, |n| n > 0.0)?;
-        check("generation.presence_penalty", self.presence_penalty, |n| n.abs() <= 100.0)?;
-        check("generation.frequency_penalty", self.frequency_penalty, |n| n.abs() <= 100.0)
+        check("temperature", self.temperature, NOT_NEGATIVE)?;
+        check("top_p", self.top_p, SHARE)?;
+        check("min_p", self.min_p, FRACTION)?;
+        check("repetition_penalty", self.repetition_penalty, FACTOR)?;
+        check("presence_penalty", self.presence_penalty, PENALTY)?;
+        check("frequency_penalty", self.frequency_penalty, PENALTY)
     }
 }
 
