@@ -1,11 +1,11 @@
-//! Which tensors a Qwen3 checkpoint has, in order of first use, and what is demanded of them. It opens no files.
+//! What is demanded of a checkpoint's tensors. Which there are says [`crate::model::weights`]; it opens no files.
 
 use std::{collections::HashMap, fmt, path::Path};
 
 use half::bf16;
 
 use super::error::LoadError;
-use crate::model::config::ModelConfig;
+use crate::model::{config::ModelConfig, weights::Weights};
 
 /// Element type of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -53,35 +53,12 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// Name and shape of every tensor of a dense Qwen3 checkpoint, in the order a forward pass first uses them. A tied lm_head is the
-/// embedding and is not listed.
+/// Name and shape of every tensor of a dense Qwen3 checkpoint, in the order a forward pass first uses them: [`Weights`] has the list. A
+/// tied lm_head is the embedding and is not listed.
 ///
 /// Expects a config that passed [`ModelConfig::validate`], so no product overflows.
 pub fn expected_tensors(config: &ModelConfig) -> Vec<(String, Vec<usize>)> {
-    let (h, i, d, v) = (config.hidden_size, config.intermediate_size, config.head_dim, config.vocab_size);
-    let (q, k) = (config.q_size(), config.kv_size());
-    let mut list = vec![("model.embed_tokens.weight".to_owned(), vec![v, h])];
-    for layer in 0..config.num_hidden_layers {
-        let mut add = |name: &str, shape: &[usize]| {
-            list.push((format!("model.layers.{layer}.{name}.weight"), shape.to_vec()));
-        };
-        add("input_layernorm", &[h]);
-        add("self_attn.q_proj", &[q, h]);
-        add("self_attn.k_proj", &[k, h]);
-        add("self_attn.v_proj", &[k, h]);
-        add("self_attn.q_norm", &[d]);
-        add("self_attn.k_norm", &[d]);
-        add("self_attn.o_proj", &[h, q]);
-        add("post_attention_layernorm", &[h]);
-        add("mlp.gate_proj", &[i, h]);
-        add("mlp.up_proj", &[i, h]);
-        add("mlp.down_proj", &[h, i]);
-    }
-    list.push(("model.norm.weight".to_owned(), vec![h]));
-    if !config.tie_word_embeddings {
-        list.push((LM_HEAD.to_owned(), vec![v, h]));
-    }
-    list
+    Weights::new(config).specs().iter().map(|spec| (spec.name.clone(), spec.shape.clone())).collect()
 }
 
 pub(super) const LM_HEAD: &str = "lm_head.weight";
