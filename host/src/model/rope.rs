@@ -45,16 +45,6 @@ impl RopeTable {
     pub fn sin(&self, position: usize) -> &[f32] {
         &self.sin[position * self.half..(position + 1) * self.half]
     }
-
-    /// All cosines `[context_len, head_dim / 2]`, for a backend that uploads the table.
-    pub fn all_cos(&self) -> &[f32] {
-        &self.cos
-    }
-
-    /// All sines `[context_len, head_dim / 2]`.
-    pub fn all_sin(&self) -> &[f32] {
-        &self.sin
-    }
 }
 
 #[cfg(test)]
