@@ -21,8 +21,11 @@ use super::error::{CliError, CliResult};
 use super::output::Ui;
 use super::text_input;
 
-/// Context unless the user or the prompt asks for more, in tokens.
+/// Context unless the user or the prompt asks for more, in tokens: a model's longest would often reserve more memory for the KV cache
+/// than the weights take.
 const DEFAULT_CONTEXT: usize = 4096;
+/// Room for new tokens beside the prompt, where nobody says how many are wanted.
+pub(super) const DEFAULT_ROOM: usize = 1024;
 
 /// Which model.
 #[derive(Debug, clap::Args)]
@@ -70,7 +73,7 @@ pub(super) struct BackendArgs {
     /// Which GPU: a number, GPU-<id> or auto
     #[arg(long, env = "ZYNFER_DEVICE", hide_env_values = true, default_value = "auto", value_name = "N")]
     device: String,
-    /// Longest context in tokens, as 4096 or 4k; at most the model's
+    /// Longest context in tokens, as 4096 or 4k; at most the model's [default: 4096, or more where the prompt needs it]
     #[arg(short = 'c', long, value_name = "TOKENS", value_parser = text_input::parse_count)]
     ctx_size: Option<usize>,
     /// AMD's HIP library, instead of searching for it
@@ -138,15 +141,7 @@ impl Model {
 
     /// The context to plan for, where a command needs `wanted` tokens.
     pub(super) fn context(&self, backend: &BackendArgs, wanted: usize) -> CliResult<usize> {
-        let most = self.artifact.config().max_position_embeddings;
-        match backend.ctx_size {
-            Some(0) => Err(CliError::usage("--ctx-size: 0 tokens given, at least 1 is needed")),
-            Some(size) if size > most => {
-                Err(CliError::failed(format!("--ctx-size: {size} tokens asked for, the model has {most} positions")))
-            }
-            Some(size) => Ok(size),
-            None => Ok(wanted.max(DEFAULT_CONTEXT).min(most)),
-        }
+        context(backend.ctx_size, wanted, self.artifact.config().max_position_embeddings)
     }
 
     /// Loads it for a context of `context` tokens.
@@ -170,6 +165,18 @@ impl Model {
         let config = serde_json::from_slice(&text_input::read_bytes(&path)?)
             .map_err(|error| CliError::failed(format!("{}: not JSON: {error}", path.display())))?;
         Ok(special_strings(&config))
+    }
+}
+
+/// `asked` by the user, else what is wanted but no less than [`DEFAULT_CONTEXT`]; never over `most`, the model's.
+fn context(asked: Option<usize>, wanted: usize, most: usize) -> CliResult<usize> {
+    match asked {
+        Some(0) => Err(CliError::usage("--ctx-size: 0 tokens given, at least 1 is needed")),
+        Some(size) if size > most => {
+            Err(CliError::failed(format!("--ctx-size: {size} tokens asked for, the model has {most} positions")))
+        }
+        Some(size) => Ok(size),
+        None => Ok(wanted.max(DEFAULT_CONTEXT).min(most)),
     }
 }
 
@@ -221,4 +228,25 @@ fn choose_backend(hip_library: Option<&OsString>, ui: &Ui) -> Option<GpuKind> {
     };
     ui.say(&format!("backend cpu, chosen by auto: {why} (zynfer doctor tells more)"));
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEFAULT_ROOM, context};
+
+    #[test]
+    fn the_context_is_small_unless_more_is_needed_or_asked_for() {
+        let planned = |asked, wanted| context(asked, wanted, 40_960).expect("inside the model");
+        assert_eq!(planned(None, 10), 4096);
+        assert_eq!(planned(None, 4096), 4096);
+        // A prompt of 4096 tokens still has room for an answer.
+        assert_eq!(planned(None, 4096 + DEFAULT_ROOM), 5120);
+        assert_eq!(planned(None, usize::MAX), 40_960);
+        assert_eq!(planned(Some(7), 10_000), 7);
+        assert_eq!(planned(Some(40_960), 1), 40_960);
+        assert_eq!(context(None, 1, 2048).expect("the model's"), 2048);
+        assert_eq!(context(Some(0), 1, 2048).expect_err("nothing").exit_code(), 2);
+        let error = context(Some(2049), 1, 2048).expect_err("past the model");
+        assert_eq!(error.message(), Some("--ctx-size: 2049 tokens asked for, the model has 2048 positions"));
+    }
 }

@@ -10,7 +10,7 @@ use crate::text::Special;
 use super::chat_prompt::TemplateArgs;
 use super::error::{CliError, CliResult};
 use super::generate::{self, Generated, Show, Style, milliseconds};
-use super::model::{BackendArgs, ModelArgs};
+use super::model::{BackendArgs, DEFAULT_ROOM, ModelArgs};
 use super::output::Ui;
 use super::sampling::{self, SamplingArgs};
 use super::text_input;
@@ -93,7 +93,8 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         tokenizer.encode(&text, Special::Parse)?
     };
     let max_tokens = args.max_new.or(model.artifact.generation().max_new_tokens.map(i64::from));
-    let wanted = prompt.len().saturating_add(usize::try_from(max_tokens.unwrap_or(1)).unwrap_or(0));
+    let room = max_tokens.map_or(DEFAULT_ROOM, |tokens| usize::try_from(tokens).unwrap_or(0));
+    let wanted = prompt.len().saturating_add(room);
     let context = model.context(&args.backend, wanted)?;
     let request = Request {
         prompt,
