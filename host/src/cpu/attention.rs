@@ -14,6 +14,7 @@ use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::exp::{exp, exp_in_place};
+use crate::model::config::ModelConfig;
 
 /// Positions of a block.
 pub const BLOCK: usize = 64;
@@ -36,6 +37,12 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// That of a model.
+    pub fn new(config: &ModelConfig, context_len: usize) -> Self {
+        let (kv_heads, group) = (config.num_key_value_heads, config.group_size());
+        Self { kv_heads, group, head_dim: config.head_dim, context_len }
+    }
+
     /// Elements of one head's keys, or values, in the cache: whole blocks.
     fn head_elements(&self) -> usize {
         self.context_len.div_ceil(BLOCK) * BLOCK * self.head_dim
@@ -75,11 +82,16 @@ impl KvCache {
         let elements = shape.cache_bytes(layers)? / (2 * size_of::<f32>());
         let zeroed = || bytemuck::allocation::try_zeroed_slice_box::<f32>(elements).ok();
         let (keys, values) = (zeroed()?, zeroed()?);
+        Some(Self { shape, keys, values, scratch: vec![0.0; Self::scratch_elements(shape, max_tokens)] })
+    }
+
+    /// Partial results of one token over its splits, or of the tiles of a chunk.
+    pub fn scratch_elements(shape: Shape, max_tokens: usize) -> usize {
         let one = shape.kv_heads * shape.splits() * State::elements(shape.group, shape.head_dim);
         let tokens = shape.task_tokens();
         let tiles = max_tokens.div_ceil(tokens) * shape.kv_heads;
         let many = tiles * 2 * State::elements(tokens * shape.group, shape.head_dim);
-        Some(Self { shape, keys, values, scratch: vec![0.0; one.max(many)] })
+        one.max(many)
     }
 
     /// Stores keys and values `[T, kv heads, head_dim]` of `layer` at `position ..`.

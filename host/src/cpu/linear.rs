@@ -28,8 +28,17 @@ pub struct Scratch {
 impl Scratch {
     /// Room for `tokens` tokens, inputs of at most `max_in` and outputs of at most `max_out` elements.
     pub fn new(tokens: usize, max_in: usize, max_out: usize) -> Self {
-        let by_row = if tokens > 1 { tokens * max_out } else { 0 };
-        Self { split: vec![0.0; tokens * max_in], by_row: vec![0.0; by_row] }
+        let [split, by_row] = Self::parts(tokens, max_in, max_out);
+        Self { split: vec![0.0; split], by_row: vec![0.0; by_row] }
+    }
+
+    /// Elements of such a scratch.
+    pub fn elements(tokens: usize, max_in: usize, max_out: usize) -> usize {
+        Self::parts(tokens, max_in, max_out).iter().sum()
+    }
+
+    fn parts(tokens: usize, max_in: usize, max_out: usize) -> [usize; 2] {
+        [tokens * max_in, if tokens > 1 { tokens * max_out } else { 0 }]
     }
 }
 

@@ -9,6 +9,7 @@
 mod attention;
 mod exp;
 mod linear;
+mod memory;
 mod rows;
 
 use std::sync::Arc;
@@ -93,8 +94,8 @@ impl CpuBackend {
     /// Loads `weights` from `source`, which is kept and read from at every token.
     ///
     /// # Errors
-    /// A tensor missing, of another shape or not bf16; a shape this backend cannot compute; a context beyond the model's positions;
-    /// memory or threads that the machine does not give.
+    /// A shape this backend cannot compute; a context beyond the model's positions, or larger than the machine's memory; a tensor
+    /// missing, of another shape or not bf16; threads that the machine does not give.
     pub fn new(
         config: &ModelConfig,
         weights: &Weights,
@@ -103,6 +104,7 @@ impl CpuBackend {
     ) -> Result<Self, BackendError> {
         let options = CpuOptions { max_chunk: options.max_chunk.min(options.context_len), ..options };
         check_shapes(config, &options)?;
+        memory::check(config, &options, memory::available())?;
         weights.check(source.as_ref()).map_err(|e| BackendError(e.to_string()))?;
         let tensors = weights.specs().iter().map(|spec| hold(source.as_ref(), &spec.name)).collect::<Result<_, _>>()?;
         let pool = ThreadPoolBuilder::new()
@@ -111,19 +113,13 @@ impl CpuBackend {
             .build()
             .map_err(|e| BackendError(format!("threads: {} asked for: {e}", options.threads)))?;
 
-        let shape = Shape {
-            kv_heads: config.num_key_value_heads,
-            group: config.group_size(),
-            head_dim: config.head_dim,
-            context_len: options.context_len,
-        };
+        let shape = Shape::new(config, options.context_len);
         let Some(cache) = KvCache::new(shape, config.num_hidden_layers, options.max_chunk) else {
             let bytes = shape.cache_bytes(config.num_hidden_layers).map_or("too many".into(), |b| b.to_string());
             return error(format!("kv cache: {bytes} bytes for {} tokens, not available", options.context_len));
         };
-        let (h, q, kv, i) = (config.hidden_size, config.q_size(), config.kv_size(), config.intermediate_size);
         let max_rows = options.max_chunk.min(MAX_LOGITS_ROWS);
-        let widest = h.max(q).max(i);
+        let [max_in, max_out] = memory::scratch_widths(config, options.max_chunk);
         let mut backend = Self {
             arch: Arch::new(),
             pool,
@@ -134,11 +130,7 @@ impl CpuBackend {
             rope: RopeTable::new(config.head_dim, config.rope_theta, options.context_len),
             cache,
             acts: Default::default(),
-            scratch: linear::Scratch::new(
-                options.max_chunk,
-                widest,
-                widest.max(kv).max(logits_share(config, &options)),
-            ),
+            scratch: linear::Scratch::new(options.max_chunk, max_in, max_out),
             position: 0,
             tokens: 0,
             logits_rows: 0,
@@ -151,17 +143,6 @@ impl CpuBackend {
         }
         backend.acts[Act::Logits as usize] = vec![0.0; max_rows * config.vocab_size];
         Ok(backend)
-    }
-
-    /// Bytes the KV cache of this configuration takes when full; `None` if that cannot be counted.
-    pub fn cache_bytes(config: &ModelConfig, context_len: usize) -> Option<usize> {
-        let shape = Shape {
-            kv_heads: config.num_key_value_heads,
-            group: config.group_size(),
-            head_dim: config.head_dim,
-            context_len,
-        };
-        shape.cache_bytes(config.num_hidden_layers)
     }
 
     /// Threads in use.
@@ -241,12 +222,6 @@ impl CpuBackend {
         self.scratch = scratch;
         done
     }
-}
-
-/// Widest result of one product per token of a full chunk: logits are wide, but of few rows.
-fn logits_share(config: &ModelConfig, options: &CpuOptions) -> usize {
-    let rows = options.max_chunk.min(MAX_LOGITS_ROWS);
-    (rows * config.vocab_size).div_ceil(options.max_chunk)
 }
 
 /// Refuses what the kernels cannot compute, before anything is allocated.
