@@ -187,6 +187,9 @@ fn what_cannot_be_loaded_is_refused_with_both_numbers() {
     };
     assert_eq!(refuse(CpuOptions::new(2049)), "context: 2049 tokens asked for, 1 to 2048 expected");
     assert_eq!(refuse(CpuOptions::new(0)), "context: 0 tokens asked for, 1 to 2048 expected");
+    let threads = |threads| refuse(CpuOptions { threads, ..CpuOptions::new(8) });
+    assert_eq!(threads(1025), "threads: 1025 asked for, 0 to 1024 expected");
+    assert_eq!(threads(usize::MAX), format!("threads: {} asked for, 0 to 1024 expected", usize::MAX));
     let mut other = artifact.config().clone();
     other.intermediate_size = 832;
     let error = CpuBackend::new(&other, &Weights::new(&other), Arc::new(artifact.clone()), CpuOptions::new(8));

@@ -38,7 +38,7 @@ pub struct CpuOptions {
     pub context_len: usize,
     /// Tokens of the largest pass, at least 1; no more than the context is used.
     pub max_chunk: usize,
-    /// Threads; 0 takes every core the process may use.
+    /// Threads, at most 1024; 0 takes every core the process may use.
     pub threads: usize,
 }
 
@@ -49,6 +49,8 @@ impl CpuOptions {
     }
 }
 
+/// Most threads: more than any machine this is for has cores, and few enough that starting them takes no time worth the name.
+const MAX_THREADS: usize = 1024;
 /// Most rows of logits held at a time: `V` is large, and only perplexity asks for more than one.
 const MAX_LOGITS_ROWS: usize = 64;
 
@@ -232,6 +234,9 @@ fn check_shapes(config: &ModelConfig, options: &CpuOptions) -> OpResult {
     }
     if options.max_chunk == 0 {
         return error("chunk: 0 tokens asked for, 1 or more expected");
+    }
+    if options.threads > MAX_THREADS {
+        return error(format!("threads: {} asked for, 0 to {MAX_THREADS} expected", options.threads));
     }
     let (heads, kv_heads) = (config.num_attention_heads, config.num_key_value_heads);
     if kv_heads == 0 || heads == 0 || !heads.is_multiple_of(kv_heads) {
