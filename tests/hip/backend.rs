@@ -1,13 +1,17 @@
 //! Opening the GPU backend on the emulator: what is refused and with which numbers. What it computes is judged in tests/model.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use zynfer::artifact::{Artifact, LoadMode};
+use zynfer::cpu::{CpuBackend, CpuOptions};
 use zynfer::engine::Engine;
 use zynfer::gpu::{self, GpuKind, OpenError, Options, Rung};
 use zynfer::model::config::ModelConfig;
+use zynfer::model::forward::forward;
 use zynfer::model::ops::{Act, Ops, TensorId};
-use zynfer::model::weights::{Dtype, TensorSource, TensorView, Weights};
+use zynfer::model::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
 
 fn config() -> ModelConfig {
     ModelConfig {
@@ -171,6 +175,63 @@ fn a_pass_keeps_to_chunk_context_and_vocabulary() {
     assert!(ops.read_logits(&mut Vec::new()).is_err_and(|error| error.to_string().contains("before logits")));
     assert!(ops.argmax().is_err_and(|error| error.to_string().contains("before logits")));
     assert!(ops.rmsnorm(TensorId(1), Act::Hidden, Act::Normed).is_err());
+}
+
+/// A model whose norms and embedding are ones and whose other weights are zeros, so that every logit is 64; the embedding of id 3,
+/// which is its row of the tied lm_head too, is `odd` instead.
+struct Ones {
+    weights: Weights,
+    tensors: HashMap<String, Vec<u8>>,
+}
+
+impl Ones {
+    fn new(odd: f32) -> Self {
+        let weights = Weights::new(&config());
+        let bytes = |value: f32, count: usize| half::bf16::from_f32(value).to_le_bytes().repeat(count);
+        let tensor = |spec: &TensorSpec| {
+            let (one, count) = (spec.name.contains("norm") || spec.name.contains("embed"), spec.shape.iter().product());
+            let mut tensor = bytes(if one { 1.0 } else { 0.0 }, count);
+            if spec.name.contains("embed") {
+                tensor[3 * 128..4 * 128].copy_from_slice(&bytes(odd, 64));
+            }
+            (spec.name.clone(), tensor)
+        };
+        let tensors = weights.specs().iter().map(tensor).collect();
+        Self { weights, tensors }
+    }
+}
+
+impl TensorSource for Ones {
+    fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
+        let spec = self.weights.specs().iter().find(|spec| spec.name == name)?;
+        Some(TensorView { dtype: Dtype::Bf16, shape: &spec.shape, bytes: &self.tensors[name] })
+    }
+}
+
+/// The largest logit, chosen by this backend and by `cpu`.
+fn chosen(odd: f32) -> [Result<u32, String>; 2] {
+    let source = Arc::new(Ones::new(odd));
+    let opened = gpu::open(GpuKind::Emulator, "auto", &config(), &source.weights, source.as_ref(), &options(40));
+    let cpu = CpuBackend::new(&config(), &source.weights, source.clone(), CpuOptions::new(40));
+    let both: [Box<dyn Ops>; 2] =
+        [opened.unwrap_or_else(|error| panic!("{error}")).ops, Box::new(cpu.unwrap_or_else(|error| panic!("{error}")))];
+    both.map(|mut ops| {
+        forward(ops.as_mut(), &source.weights, &[1, 2], 0, 1).unwrap_or_else(|error| panic!("{error}"));
+        ops.argmax().map_err(|error| error.to_string())
+    })
+}
+
+#[test]
+fn a_largest_logit_that_is_no_number_is_refused_on_every_backend() {
+    assert_eq!(chosen(2.0), [Ok(3), Ok(3)]);
+    assert_eq!(chosen(1.0), [Ok(0), Ok(0)], "of equal ones the lowest id");
+    assert_eq!(chosen(f32::NEG_INFINITY), [Ok(0), Ok(0)], "one choice fewer");
+    for text in chosen(f32::INFINITY).map(|choice| choice.expect_err("infinite")) {
+        assert!(text.contains("logit of token 3 is inf"), "{text}");
+    }
+    for text in chosen(f32::NAN).map(|choice| choice.expect_err("no number")) {
+        assert!(text.contains("NaN"), "{text}");
+    }
 }
 
 /// Logits after `ids`, of the trained checkpoint with these options.

@@ -292,10 +292,19 @@ impl Ops for Gpu {
         self.kernels.argmax(&self.stream, &logits, &chosen, [1, vocab])?;
         let mut id = [0u8; 4];
         self.stream.read(&chosen, &mut id)?;
-        match u32::from_le_bytes(id) {
-            device_ops::argmax::NAN_ID => refuse("argmax: the logits hold a NaN".into()),
-            id if id as usize >= vocab => refuse(format!("argmax: id {id}, the vocabulary has {vocab}")),
-            id => Ok(id),
+        let id = match u32::from_le_bytes(id) {
+            device_ops::argmax::NAN_ID => return refuse("argmax: the logits hold a NaN".into()),
+            id if id as usize >= vocab => {
+                return refuse(format!("argmax: id {id}, the vocabulary has {vocab}"));
+            }
+            id => id,
+        };
+        // The kernel orders infinities like numbers; as the largest logit one is the model's or a kernel's fault, on every backend.
+        let mut largest = [0u8; 4];
+        self.stream.read(&logits.part(id as usize * 4, 4)?, &mut largest)?;
+        match f32::from_le_bytes(largest) {
+            value if value.is_finite() => Ok(id),
+            value => refuse(format!("argmax: logit of token {id} is {value}, a finite number expected")),
         }
     }
 

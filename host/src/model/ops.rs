@@ -85,7 +85,8 @@ pub trait Ops: Send {
 
     /// Waits, then copies Logits of the last `logits` call into `out`, `[rows, V]` f32.
     fn read_logits(&mut self, out: &mut Vec<f32>) -> OpResult;
-    /// Waits, then the id of the largest logit of the last row; of equal ones the lowest id. NaN is an error.
+    /// Waits, then the id of the largest logit of the last row; of equal ones the lowest id. A NaN anywhere is an error, and so
+    /// is a largest logit that is infinite.
     fn argmax(&mut self) -> Result<u32, BackendError>;
     /// Waits, then copies the last token's Hidden, `[H]` f32: for golden tests and for explaining a token.
     fn read_hidden(&mut self, out: &mut Vec<f32>) -> OpResult;
