@@ -75,6 +75,8 @@ fn a_prompt_over_the_context_is_refused_with_both_numbers() {
     zynfer(small).failed(1, &["prompt", "7 tokens", "context of 7"]);
     zynfer(["run", &tiny(), "--prompt", "Once upon a time there was", "-c", "8", "-n", "5", "-q"]).ok();
     zynfer(["run", &tiny(), "--prompt", "a", "-c", "2049"]).failed(1, &["--ctx-size", "2049", "2048"]);
+    let ids = file(&folder, "ids.u16", &[0; 2 * 2050]);
+    zynfer(["perplexity", &tiny(), "--ids-u16", &ids, "--window", "2050"]).failed(1, &["window: 2050", "2048", "2049"]);
     zynfer(["logits", &tiny(), "--ids", "1,4096", "--out", "/dev/null"]).failed(1, &["4096", "index 1"]);
 }
 

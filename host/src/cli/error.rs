@@ -71,9 +71,11 @@ impl From<TextError> for CliError {
 impl From<RequestError> for CliError {
     fn from(error: RequestError) -> Self {
         match error {
-            // A value out of its range is a wrong flag; a prompt that does not fit is not.
+            // A value out of its range is a wrong flag; a prompt or a window that does not fit is not.
             RequestError::Field { .. } => CliError::usage(error),
-            RequestError::ContextLength { .. } | RequestError::TokenId { .. } => CliError::failed(error),
+            RequestError::ContextLength { .. } | RequestError::Window { .. } | RequestError::TokenId { .. } => {
+                CliError::failed(error)
+            }
         }
     }
 }

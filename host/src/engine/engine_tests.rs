@@ -355,7 +355,7 @@ fn perplexity_refuses_what_it_cannot_score() {
     assert_eq!(refuse(&[1; 9], 1, None), "window: 1 given, 2 or more expected");
     assert!(refuse(&[1; 7], 8, None).starts_with("window: 8 for 7 ids given"));
     assert!(refuse(&[1; 9], 4, Some(0)).starts_with("window: 4 for 9 ids given"));
-    assert_eq!(refuse(&[1; 12], 12, None), "prompt: 11 tokens given, the context of 10 holds 10 beside 0 to generate");
+    assert_eq!(refuse(&[1; 12], 12, None), "window: 12 ids given, the context of 10 holds windows of at most 11");
     assert_eq!(refuse(&[1, 1, 10, 1], 2, None), "prompt: token id 10 at index 2, the vocabulary holds 10");
     let cancelled = engine.perplexity(&[1; 8], 4, None, &mut |_| Flow::Cancel);
     assert_eq!(cancelled.unwrap_err().to_string(), "cancelled before the first result");

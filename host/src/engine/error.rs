@@ -27,6 +27,14 @@ pub enum RequestError {
         /// Tokens kept free: 1 when anything is to be generated.
         reserved: usize,
     },
+    /// A window of which one id more than the context would have to be evaluated.
+    #[error("window: {window} ids given, the context of {context} holds windows of at most {}", context + 1)]
+    Window {
+        /// Ids of a window; all but the last are evaluated.
+        window: usize,
+        /// Tokens of the context.
+        context: usize,
+    },
     /// A token id outside the vocabulary.
     #[error("prompt: token id {id} at index {index}, the vocabulary holds {vocab_size}")]
     TokenId {

@@ -69,7 +69,10 @@ impl Engine {
             return Err(field("window", format!("{window} for {} ids", ids.len()), expected).into());
         }
         let scored = count * window; // ≤ ids.len()
-        self.check_prompt(&ids[..window - 1], 0)?;
+        let context = self.context_len();
+        if window - 1 > context {
+            return Err(RequestError::Window { window, context }.into());
+        }
         if let Some(index) = ids[..scored].iter().position(|&id| id as usize >= self.vocab_size) {
             return Err(RequestError::TokenId { id: ids[index], index, vocab_size: self.vocab_size }.into());
         }
