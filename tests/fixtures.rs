@@ -27,7 +27,7 @@ pub fn read_json(path: &str) -> serde_json::Value {
 pub fn qwen3_tokenizer() -> PathBuf {
     let folder = root().join("target/fixtures/qwen3-tokenizer");
     for file in ["tokenizer.json", "tokenizer_config.json"] {
-        assert!(folder.join(file).is_file(), "{} is missing: run ./x setup", folder.join(file).display());
+        assert!(folder.join(file).is_file(), "{} is missing: run ./x setup-tests", folder.join(file).display());
     }
     folder
 }

@@ -21,7 +21,7 @@ fn qwen3() -> &'static Tokenizer {
     static TOKENIZER: OnceLock<Tokenizer> = OnceLock::new();
     TOKENIZER.get_or_init(|| {
         let json = std::fs::read(fixtures::qwen3_tokenizer().join("tokenizer.json")).expect("readable");
-        assert_eq!(sha256_hex(&json), QWEN3_SHA256, "not the published tokenizer.json: run ./x setup");
+        assert_eq!(sha256_hex(&json), QWEN3_SHA256, "not the published tokenizer.json: run ./x setup-tests");
         Tokenizer::from_bytes(&json).expect("the published tokenizer loads")
     })
 }
