@@ -5,3 +5,8 @@ pub mod code_object;
 pub mod fixtures;
 pub mod oracle;
 pub mod tolerances;
+
+/// Whether tests run on the card as well as in the emulator: `HW=1`.
+pub fn card_too() -> bool {
+    std::env::var_os("HW").is_some_and(|value| value == "1")
+}

@@ -1,5 +1,6 @@
-//! The GPU path on whole checkpoints, its machine code executed by the emulator: the comparison of golden.rs under the bar for bf16
-//! matrix inputs. A part of the cases here; `./x test --all` (ZYNFER_TEST_ALL) runs every case, every greedy token and every window.
+//! The GPU path on whole checkpoints, its machine code executed by the emulator, and with `HW=1` by the card too: the comparison of
+//! golden.rs under the bar for bf16 matrix inputs. In the emulator a part of the cases; `./x test --all` (ZYNFER_TEST_ALL) runs every
+//! case, every greedy token and every window, as the card does always.
 
 use zynfer::{
     cpu::CpuOptions,
@@ -7,22 +8,29 @@ use zynfer::{
     gpu::{self, GpuKind, Options},
     model::weights::Weights,
 };
+use zynfer_tests::card_too;
 
 use crate::{
     cpu,
     golden::{self, Bar, Case},
 };
 
-fn all() -> bool {
-    std::env::var_os("ZYNFER_TEST_ALL").is_some()
+/// Whether `kind` goes through everything.
+fn all(kind: GpuKind) -> bool {
+    kind == GpuKind::AmdHip || std::env::var_os("ZYNFER_TEST_ALL").is_some()
 }
 
-fn engine(name: &str, context: usize) -> Engine {
+/// What to run on.
+fn kinds() -> Vec<GpuKind> {
+    if card_too() { vec![GpuKind::Emulator, GpuKind::AmdHip] } else { vec![GpuKind::Emulator] }
+}
+
+fn engine(kind: GpuKind, name: &str, context: usize) -> Engine {
     let artifact = cpu::artifact(name);
     let config = artifact.config();
     let weights = Weights::new(config);
     let options = Options::new(context).unwrap();
-    let opened = gpu::open(GpuKind::Emulator, "auto", config, &weights, &artifact, &options).unwrap();
+    let opened = gpu::open(kind, "auto", config, &weights, &artifact, &options).unwrap();
     Engine::new(opened.ops, weights, config, artifact.end_ids().iter().copied()).unwrap()
 }
 
@@ -36,31 +44,35 @@ fn lead(name: &str) -> impl FnMut(&[u32]) -> f32 {
     }
 }
 
-fn check(name: &str, cases: &[Case], tokens: usize) {
-    let mut engine = engine(name, 256);
-    for case in cases {
-        golden::check_logits(&mut engine, case, Bar::Bf16);
-        let tokens = if all() { case.greedy.len() } else { tokens };
-        let case = Case { greedy: case.greedy[..tokens].to_vec(), ..case.clone() };
-        golden::check_greedy(&mut engine, &case, Bar::Bf16, lead(name));
+/// The first `part` cases and `tokens` greedy tokens of each, or all of both.
+fn check(name: &str, vocab_size: usize, part: usize, tokens: usize) {
+    let (cases, _) = golden::read(&cpu::fixture(name), vocab_size);
+    for kind in kinds() {
+        let mut engine = engine(kind, name, 256);
+        for case in if all(kind) { &cases } else { &cases[..part] } {
+            golden::check_logits(&mut engine, case, Bar::Bf16);
+            let tokens = if all(kind) { case.greedy.len() } else { tokens };
+            let case = Case { greedy: case.greedy[..tokens].to_vec(), ..case.clone() };
+            golden::check_greedy(&mut engine, &case, Bar::Bf16, lead(name));
+        }
     }
 }
 
 #[test]
 fn tiny_checkpoint_is_within_the_bar_of_bf16() {
-    let (cases, _) = golden::read(&cpu::fixture(cpu::TINY), 4096);
-    check(cpu::TINY, if all() { &cases } else { &cases[..4] }, 8);
+    check(cpu::TINY, 4096, 4, 8);
 }
 
 #[test]
 fn untied_checkpoint_of_other_shapes_is_within_the_bar_of_bf16() {
-    let (cases, _) = golden::read(&cpu::fixture(cpu::UNTIED), 1000);
-    check(cpu::UNTIED, &cases, 3);
+    check(cpu::UNTIED, 1000, 5, 3);
 }
 
 #[test]
 fn validation_windows_are_within_the_bar_of_bf16() {
     let (_, golden) = golden::read(&cpu::fixture(cpu::TINY), 4096);
-    let windows = if all() { 16 } else { 1 };
-    golden::check_validation(&mut engine(cpu::TINY, 512), &cpu::validation(), &golden, windows, Bar::Bf16);
+    for kind in kinds() {
+        let windows = if all(kind) { 16 } else { 1 };
+        golden::check_validation(&mut engine(kind, cpu::TINY, 512), &cpu::validation(), &golden, windows, Bar::Bf16);
+    }
 }

@@ -47,7 +47,7 @@ pub fn each(check: impl Fn(&Device)) {
     static DEVICES: OnceLock<Vec<Mutex<Device>>> = OnceLock::new();
     let devices = DEVICES.get_or_init(|| {
         let mut searches = vec![Search::emulator()];
-        if std::env::var_os("HW").is_some_and(|value| value == "1") {
+        if zynfer_tests::card_too() {
             searches.push(Search::amd(None));
         }
         searches.iter().map(|search| Mutex::new(open(search))).collect()
