@@ -45,7 +45,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
 
 /// LLM inference for AMD RDNA 4 (gfx1201), in Rust from end to end.
 #[derive(Debug, Parser)]
-#[command(name = "zynfer", version, after_help = EXAMPLES, max_term_width = 110, disable_help_subcommand = true)]
+#[command(name = "zynfer", version, after_help = EXAMPLES, max_term_width = 110)]
 struct Cli {
     /// Colour: on a terminal unless NO_COLOR is set or TERM is dumb; always; never
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
