@@ -65,6 +65,22 @@ impl Region {
         }
         low >> shift | self.load_aligned((offset & !3) + 4) << (32 - shift)
     }
+    /// N dwords from any byte offset; the caller has checked bounds.
+    #[inline(always)]
+    pub fn load_words<const N: usize>(&self, offset: u64) -> [u32; N] {
+        let mut out = [0; N];
+        let first = (offset >> 2) as usize;
+        if offset & 3 == 0 {
+            for (out, word) in out.iter_mut().zip(&self.words[first..first + N]) {
+                *out = word.load(Relaxed);
+            }
+        } else {
+            for (k, out) in out.iter_mut().enumerate() {
+                *out = self.load32(offset + 4 * k as u64);
+            }
+        }
+        out
+    }
     /// A byte.
     #[inline(always)]
     pub fn load8(&self, offset: u64) -> u8 {

@@ -8,6 +8,7 @@ use crate::execute::{convert, dpp};
 use crate::fault::Fault;
 use crate::isa::{Inst, Src, flags};
 use crate::wave::{Cx, Flow, Lanes, Step, Wave};
+use std::marker::PhantomData;
 
 /// MODE as kernels of this project run: round to nearest even, denormals kept, for all float types.
 const MODE_DEFAULT: u32 = 0xf0;
@@ -89,6 +90,16 @@ fn modify(lanes: &mut Lanes, inst: &Inst, i: usize, sign: u32) {
     for lane in lanes.iter_mut() {
         *lane = (*lane & clear) ^ flip;
     }
+}
+
+/// A conversion in every lane. `array::map` would not be inlined into code for AVX2.
+#[inline(always)]
+fn each<A: Copy, B: Copy>(lanes: &[A; 32], zero: B, convert: impl Fn(A) -> B) -> [B; 32] {
+    let mut out = [zero; 32];
+    for lane in 0..32 {
+        out[lane] = convert(lanes[lane]);
+    }
+    out
 }
 
 /// Source `i` as 32 bits.
@@ -235,14 +246,14 @@ macro_rules! kinds16 {
             type V = $value;
             #[inline(always)]
             fn read(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
-                read16(wave, inst, i).map(|bits| bits as u16 as $value)
+                each(&read16(wave, inst, i), 0, |bits| bits as u16 as $value)
             }
         }
         impl Out for $name {
             const ZERO: $value = 0;
             #[inline(always)]
             fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
-                write16(cx, inst, &out.map(|value| value as u16 as u32));
+                write16(cx, inst, &each(out, 0, |value| value as u16 as u32));
             }
         }
     )*};
@@ -338,7 +349,7 @@ impl Kind for F16 {
     type V = f32;
     #[inline(always)]
     fn read(wave: &Wave, inst: &Inst, i: usize) -> [f32; 32] {
-        read16(wave, inst, i).map(convert::f16_to_f32)
+        each(&read16(wave, inst, i), 0.0, convert::f16_to_f32)
     }
 }
 impl Out for F16 {
@@ -351,7 +362,7 @@ impl Out for F16 {
             finish_f32(inst, &mut out, f32::from_bits(0x3880_0000));
             return write16(cx, inst, &out.map(convert::f32_to_f16));
         }
-        write16(cx, inst, &out.map(convert::f32_to_f16));
+        write16(cx, inst, &each(out, 0, convert::f32_to_f16));
     }
 }
 
@@ -387,25 +398,38 @@ pub fn bits(lanes: &[bool; 32]) -> u32 {
     out
 }
 
-/// A lane loop for `pulp`: a struct and not a closure, because only a method can be `inline(always)` on the way into the function
-/// that is compiled for AVX2.
-struct Map<'a, A, B, C, D, F> {
-    a: &'a [A; 32],
-    b: &'a [B; 32],
-    c: &'a [C; 32],
-    zero: D,
+/// One instruction for `pulp`: reading, the lane loop and writing, all compiled for AVX2. A struct and not a closure, because only a
+/// method can be `inline(always)` on the way into the function that is compiled so.
+struct Map<'x, 'c, D, A, B, C, F> {
+    cx: &'x mut Cx<'c>,
+    inst: &'x Inst,
     operation: F,
+    kinds: PhantomData<(D, A, B, C)>,
 }
 
-impl<A: Copy, B: Copy, C: Copy, D: Copy, F: Fn(A, B, C) -> D> pulp::NullaryFnOnce for Map<'_, A, B, C, D, F> {
-    type Output = [D; 32];
+impl<D: Out, A: Kind, B: Kind, C: Kind, F: Fn(A::V, B::V, C::V) -> D::V> pulp::NullaryFnOnce
+    for Map<'_, '_, D, A, B, C, F>
+{
+    type Output = ();
     #[inline(always)]
-    fn call(self) -> [D; 32] {
-        let mut out = [self.zero; 32];
+    fn call(self) {
+        let Map { cx, inst, operation, .. } = self;
+        let (a, b, c) = (A::read(cx.wave, inst, 0), B::read(cx.wave, inst, 1), C::read(cx.wave, inst, 2));
+        let mut out = [D::ZERO; 32];
         for lane in 0..32 {
-            out[lane] = (self.operation)(self.a[lane], self.b[lane], self.c[lane]);
+            out[lane] = operation(a[lane], b[lane], c[lane]);
         }
-        out
+        D::write(cx, inst, &out);
+    }
+}
+
+/// A source that an operation does not have.
+struct Nothing;
+impl Kind for Nothing {
+    type V = ();
+    #[inline(always)]
+    fn read(_: &Wave, _: &Inst, _: usize) -> [(); 32] {
+        [(); 32]
     }
 }
 
@@ -424,28 +448,16 @@ impl<F: Fn(usize) -> u32> pulp::NullaryFnOnce for EachLane<F> {
     }
 }
 
-const NOTHING: [(); 32] = [(); 32];
-
 /// D = operation(source 0) in every lane.
 #[inline(always)]
 pub fn map1<D: Out, A: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(A::V) -> D::V) -> Step {
-    check(cx, inst)?;
-    let a = A::read(cx.wave, inst, 0);
-    let map = Map { a: &a, b: &NOTHING, c: &NOTHING, zero: D::ZERO, operation: |a, (), ()| operation(a) };
-    let out = cx.arch.dispatch(map);
-    D::write(cx, inst, &out);
-    Ok(Flow::Next)
+    run::<D, A, Nothing, Nothing>(cx, inst, |a, (), ()| operation(a))
 }
 
 /// D = operation(source 0, source 1) in every lane.
 #[inline(always)]
 pub fn map2<D: Out, A: Kind, B: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(A::V, B::V) -> D::V) -> Step {
-    check(cx, inst)?;
-    let (a, b) = (A::read(cx.wave, inst, 0), B::read(cx.wave, inst, 1));
-    let map = Map { a: &a, b: &b, c: &NOTHING, zero: D::ZERO, operation: |a, b, ()| operation(a, b) };
-    let out = cx.arch.dispatch(map);
-    D::write(cx, inst, &out);
-    Ok(Flow::Next)
+    run::<D, A, B, Nothing>(cx, inst, |a, b, ()| operation(a, b))
 }
 
 /// D = operation(source 0, source 1, source 2) in every lane.
@@ -455,10 +467,17 @@ pub fn map3<D: Out, A: Kind, B: Kind, C: Kind>(
     inst: &Inst,
     operation: impl Fn(A::V, B::V, C::V) -> D::V,
 ) -> Step {
+    run::<D, A, B, C>(cx, inst, operation)
+}
+
+#[inline(always)]
+fn run<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+) -> Step {
     check(cx, inst)?;
-    let (a, b, c) = (A::read(cx.wave, inst, 0), B::read(cx.wave, inst, 1), C::read(cx.wave, inst, 2));
-    let map = Map { a: &a, b: &b, c: &c, zero: D::ZERO, operation };
-    let out = cx.arch.dispatch(map);
-    D::write(cx, inst, &out);
+    let arch = cx.arch;
+    arch.dispatch(Map { cx, inst, operation, kinds: PhantomData::<(D, A, B, C)> });
     Ok(Flow::Next)
 }

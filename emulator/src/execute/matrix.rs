@@ -8,6 +8,7 @@ use super::fp8;
 use super::packed::{default_mode, modified_c};
 use crate::isa::{Inst, Src};
 use crate::wave::{Cx, Flow, Lanes, Step};
+use std::marker::PhantomData;
 
 /// Rows and columns of a tile, and lanes of half a wave.
 const N: usize = 16;
@@ -47,12 +48,15 @@ fn operand<T: Copy, const K: usize>(
 }
 
 // Positions of k: of a dense operand with 16-bit elements, of any other dense one, and of B beside a sparse A.
+#[inline(always)]
 fn k_dense16(half: usize, s: usize) -> usize {
     8 * (s / 4) + 4 * half + s % 4
 }
+#[inline(always)]
 fn k_linear<const K: usize>(half: usize, s: usize) -> usize {
     K / 2 * half + s
 }
+#[inline(always)]
 fn k_sparse_b16(half: usize, s: usize) -> usize {
     16 * (s / 8) + 8 * half + s % 8
 }
@@ -120,11 +124,13 @@ fn integers<const K: usize>(cx: &Cx, inst: &Inst, n: usize, bits: usize) -> Oper
 fn tile32(cx: &Cx, src: Src) -> Tile<u32> {
     let mut tile = [[0; N]; N];
     for (row, out) in tile.iter_mut().enumerate() {
-        let lanes = match src {
-            Src::Vgpr(first) => cx.wave.vgpr[first.wrapping_add(row as u8 % 8) as usize],
-            other => [cx.wave.scalar(other); 32],
-        };
-        out.copy_from_slice(&lanes[row / 8 * N..][..N]);
+        match src {
+            Src::Vgpr(first) => {
+                let lanes = &cx.wave.vgpr[first.wrapping_add(row as u8 % 8) as usize];
+                out.copy_from_slice(&lanes[row / 8 * N..][..N]);
+            }
+            other => *out = [cx.wave.scalar(other); N],
+        }
     }
     tile
 }
@@ -163,19 +169,31 @@ fn put16<H: Half>(cx: &mut Cx, dst: u8, tile: &Tile<f32>) -> Step {
 /// C as f32, with the modifiers of a dense operation's third source.
 #[inline(always)]
 fn c_f32(cx: &Cx, inst: &Inst) -> Tile<f32> {
-    tile32(cx, inst.src[2]).map(|row| row.map(|bits| modified_c(f32::from_bits(bits), inst)))
+    let mut tile: Tile<f32> = bytemuck::cast(tile32(cx, inst.src[2]));
+    if (inst.mods.abs | inst.mods.neg) & 4 != 0 {
+        for value in tile.as_flattened_mut() {
+            *value = modified_c(*value, inst);
+        }
+    }
+    tile
 }
 
 #[inline(always)]
 fn multiply<const K: usize>(a: &Operand<f32, K>, b: &Operand<f32, K>, c: &mut Tile<f32>) {
-    for (m, row) in c.iter_mut().enumerate() {
-        let mut sum = *row;
+    // Four rows at a time share each row of B; their sums stay in registers.
+    let (blocks, _) = c.as_chunks_mut::<4>();
+    for (block, rows) in blocks.iter_mut().enumerate() {
+        let mut sums = *rows;
         for k in 0..K {
-            for n in 0..N {
-                sum[n] = a[k][m].mul_add(b[k][n], sum[n]);
+            let from = &b[k];
+            for (m, sum) in sums.iter_mut().enumerate() {
+                let value = a[k][4 * block + m];
+                for n in 0..N {
+                    sum[n] = value.mul_add(from[n], sum[n]);
+                }
             }
         }
-        *row = sum;
+        *rows = sums;
     }
 }
 
@@ -249,16 +267,34 @@ fn accumulate(c: &mut [u32; N], sum: &[i32; N], clamp: bool) {
 
 #[inline(always)]
 fn bits(tile: &Tile<f32>) -> Tile<u32> {
-    tile.map(|row| row.map(f32::to_bits))
+    bytemuck::cast(*tile)
 }
 
 #[inline(always)]
 fn half_to_f32<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
     default_mode(cx, inst)?;
-    let mut c = c_f32(cx, inst);
-    let [a, b] = [0, 1].map(|n| operand16::<H, 16>(cx, inst, n, k_dense16));
-    cx.arch.dispatch(Multiply { a: &a, b: &b, c: &mut c });
-    put32(cx, inst.dst, &bits(&c))
+    let arch = cx.arch;
+    arch.dispatch(HalfToF32::<H> { cx, inst, half: PhantomData })
+}
+
+/// A whole dense operation with f32 results, for `pulp`: converting the operands takes as long as multiplying them, so it is compiled
+/// for AVX2 as well.
+struct HalfToF32<'x, 'c, H> {
+    cx: &'x mut Cx<'c>,
+    inst: &'x Inst,
+    half: PhantomData<H>,
+}
+
+impl<H: Half> pulp::NullaryFnOnce for HalfToF32<'_, '_, H> {
+    type Output = Step;
+    #[inline(always)]
+    fn call(self) -> Step {
+        let (cx, inst) = (self.cx, self.inst);
+        let mut c = c_f32(cx, inst);
+        let (a, b) = (operand16::<H, 16>(cx, inst, 0, k_dense16), operand16::<H, 16>(cx, inst, 1, k_dense16));
+        multiply(&a, &b, &mut c);
+        put32(cx, inst.dst, &bits(&c))
+    }
 }
 
 /// `v_wmma_f32_16x16x16_f16`.

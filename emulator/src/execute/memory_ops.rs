@@ -18,6 +18,15 @@ pub trait Place {
     fn load16(&self, at: u64) -> u32;
     /// Four bytes.
     fn load32(&self, at: u64) -> u32;
+    /// N times four bytes.
+    #[inline(always)]
+    fn load_words<const N: usize>(&self, at: u64) -> [u32; N] {
+        let mut words = [0; N];
+        for (k, word) in words.iter_mut().enumerate() {
+            *word = self.load32(at + 4 * k as u64);
+        }
+        words
+    }
     /// Stores a byte.
     fn store8(&mut self, at: u64, value: u32);
     /// Stores two bytes.
@@ -45,6 +54,10 @@ impl Place for Global<'_> {
     #[inline(always)]
     fn load32(&self, at: u64) -> u32 {
         self.0.load32(at)
+    }
+    #[inline(always)]
+    fn load_words<const N: usize>(&self, at: u64) -> [u32; N] {
+        self.0.load_words(at)
     }
     #[inline(always)]
     fn store8(&mut self, at: u64, value: u32) {
@@ -107,6 +120,22 @@ impl Place for Words<'_> {
         let shift = (at & 3) as u32 * 8;
         let low = self.word(at);
         if shift == 0 { low } else { low >> shift | self.word(at + 4) << (32 - shift) }
+    }
+    #[inline(always)]
+    fn load_words<const N: usize>(&self, at: u64) -> [u32; N] {
+        let mut words = [0; N];
+        let first = (at >> 2) as usize;
+        if at & 3 == 0
+            && self.stride == 1
+            && let Some(from) = self.words.get(first..first + N)
+        {
+            words.copy_from_slice(from);
+            return words;
+        }
+        for (k, word) in words.iter_mut().enumerate() {
+            *word = self.load32(at + 4 * k as u64);
+        }
+        words
     }
     #[inline(always)]
     fn store8(&mut self, at: u64, value: u32) {
@@ -210,6 +239,15 @@ pub struct LoadTo {
     pub dst: u8,
 }
 
+impl LoadTo {
+    #[inline(always)]
+    fn put<const N: usize>(&self, words: [u32; N], lane: usize, vgpr: &mut Vgprs) {
+        for (k, word) in words.into_iter().enumerate() {
+            vgpr[self.dst.wrapping_add(k as u8) as usize][lane] = word;
+        }
+    }
+}
+
 impl LaneOp for LoadTo {
     const ACCESS: Access = Access::Load;
     #[inline(always)]
@@ -224,11 +262,10 @@ impl LaneOp for LoadTo {
                 let out = &mut vgpr[self.dst as usize][lane];
                 *out = self.load.extend(raw, *out);
             }
-            bytes => {
-                for k in 0..bytes / 4 {
-                    vgpr[self.dst.wrapping_add(k as u8) as usize][lane] = place.load32(at + 4 * k as u64);
-                }
-            }
+            4 => self.put(place.load_words::<1>(at), lane, vgpr),
+            8 => self.put(place.load_words::<2>(at), lane, vgpr),
+            12 => self.put(place.load_words::<3>(at), lane, vgpr),
+            _ => self.put(place.load_words::<4>(at), lane, vgpr),
         }
     }
 }
@@ -378,15 +415,11 @@ pub fn global<O: LaneOp>(
         return Ok(());
     }
     aligned(op, addresses, mask)?;
-    let (mut low, mut high) = (u64::MAX, 0);
-    for (lane, &address) in addresses.iter().enumerate() {
-        let on = mask >> lane & 1 != 0;
-        low = if on { low.min(address) } else { low };
-        high = if on { high.max(address) } else { high };
-    }
+    let first = addresses[mask.trailing_zeros() as usize];
     let bytes = op.bytes() as u64;
-    let span = (high - low).saturating_add(bytes);
-    if let Some(region) = memory.region(low).filter(|region| region.contains(low, span)) {
+    if let Some(region) = memory.region(first)
+        && all_inside(addresses, mask, region.base(), region.len(), bytes)
+    {
         let (base, place) = (region.base(), &mut Global(region));
         if mask == u32::MAX {
             for (lane, &address) in addresses.iter().enumerate() {
@@ -400,6 +433,26 @@ pub fn global<O: LaneOp>(
         return Ok(());
     }
     scattered(memory, vgpr, addresses, mask, op)
+}
+
+/// Whether the bytes of every lane that is on lie within `len` bytes at `base`. `len` is below 2⁶³, so signs tell: of the offset, and
+/// of what is left behind it.
+#[inline(always)]
+fn all_inside(addresses: &[u64; 32], mask: u32, base: u64, len: u64, bytes: u64) -> bool {
+    let Some(last) = len.checked_sub(bytes) else { return false };
+    let mut signs = 0;
+    if mask == u32::MAX {
+        for &address in addresses {
+            let offset = address.wrapping_sub(base);
+            signs |= offset | last.wrapping_sub(offset);
+        }
+    } else {
+        for lane in lanes_of(mask) {
+            let offset = addresses[lane].wrapping_sub(base);
+            signs |= offset | last.wrapping_sub(offset);
+        }
+    }
+    signs >> 63 == 0
 }
 
 /// Lanes in several allocations, or one outside.
@@ -419,6 +472,7 @@ fn scattered<O: LaneOp>(
 }
 
 /// The fault of the first lane whose bytes are not inside `size`.
+#[inline(always)]
 fn inside<O: LaneOp>(
     space: &'static str,
     size: u32,
@@ -428,6 +482,9 @@ fn inside<O: LaneOp>(
 ) -> Result<(), Box<Fault>> {
     aligned(op, addresses, mask)?;
     let bytes = op.bytes();
+    if all_inside(addresses, mask, 0, size as u64, bytes as u64) {
+        return Ok(());
+    }
     for lane in lanes_of(mask) {
         let address = addresses[lane];
         if address > size as u64 || size as u64 - address < bytes as u64 {
@@ -450,8 +507,14 @@ pub fn lds<O: LaneOp>(
     let size = (lds.bytes as usize).min(lds.words.len() * 4) as u32;
     inside("LDS", size, addresses, mask, op)?;
     let place = &mut Words { words: &mut lds.words, stride: 1, first: 0 };
-    for lane in lanes_of(mask) {
-        op.run(place, addresses[lane], lane, vgpr);
+    if mask == u32::MAX {
+        for (lane, &address) in addresses.iter().enumerate() {
+            op.run(place, address, lane, vgpr);
+        }
+    } else {
+        for lane in lanes_of(mask) {
+            op.run(place, addresses[lane], lane, vgpr);
+        }
     }
     Ok(())
 }

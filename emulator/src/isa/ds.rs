@@ -267,10 +267,16 @@ fn register(src: Src) -> u8 {
 }
 
 /// LDS addresses of all lanes with `offset` bytes added.
+#[inline(always)]
 fn addresses(cx: &Cx, inst: &Inst, offset: u32) -> [u64; 32] {
-    cx.wave.vgpr[register(inst.src[0]) as usize].map(|address| address.wrapping_add(offset) as u64)
+    let mut out = [0; 32];
+    for (out, &address) in out.iter_mut().zip(&cx.wave.vgpr[register(inst.src[0]) as usize]) {
+        *out = address.wrapping_add(offset) as u64;
+    }
+    out
 }
 
+#[inline(always)]
 fn at<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], op: &O) -> Step {
     let mask = cx.wave.exec();
     lds(cx.lds, &mut cx.wave.vgpr, addresses, mask, op)?;

@@ -1,7 +1,7 @@
 //! SOPP: control flow, waits, hints and messages with a 16-bit immediate.
 //!
-//! Memory operations finish when they execute, so the waits have nothing to wait for; they are host fences, which cost nothing on x86
-//! and keep message passing between workgroups right on weaker hosts.
+//! Memory operations finish when they execute, so the waits have nothing to wait for; they are host fences, so that what a kernel may
+//! conclude from a wait holds for dwords shared with other threads (relaxed atomics).
 
 use super::{DecodeError, Format, Inst, Row, Ty, row};
 use crate::execute::scalar::unsupported;
@@ -34,7 +34,21 @@ const fn r(op: u16, name: &'static str, flags: u32, exec: Exec) -> Row {
 fn nop(_: &mut Cx, _: &Inst) -> Step {
     Ok(Flow::Next)
 }
-fn wait(_: &mut Cx, _: &Inst) -> Step {
+/// A wait for loads: none that follows may take effect before those that were waited for. That is an acquire fence, which pairs with
+/// the writer's wait for stores and is free on x86.
+fn wait_loads(_: &mut Cx, _: &Inst) -> Step {
+    fence(Ordering::Acquire);
+    Ok(Flow::Next)
+}
+/// A wait for LDS or scalar loads. LDS belongs to one thread; scalar loads are as other loads.
+fn wait_local(_: &mut Cx, _: &Inst) -> Step {
+    fence(Ordering::Acquire);
+    Ok(Flow::Next)
+}
+/// A wait for stores. A release fence would do for message passing. But what was waited for has reached memory, so of two waves that
+/// each store, wait and then load what the other stored, one sees the store; a host core may still hold its store back when it loads,
+/// and only a sequentially consistent fence forbids that.
+fn wait_stores(_: &mut Cx, _: &Inst) -> Step {
     fence(Ordering::SeqCst);
     Ok(Flow::Next)
 }
@@ -74,7 +88,7 @@ pub static ROWS: &[Row] = &[
     r(7, "s_delay_alu", DELAY, nop),
     r(8, "s_wait_alu", ALU, nop),
     r(9, "s_waitcnt", WAITCNT, named),
-    r(10, "s_wait_idle", NONE, wait),
+    r(10, "s_wait_idle", NONE, wait_stores),
     r(11, "s_wait_event", HEX, nop),
     r(16, "s_trap", SMALL, named),
     r(17, "s_round_mode", HEX, |cx, i| { cx.wave.mode = cx.wave.mode & !0x0f | i.imm as u32 & 15; Ok(Flow::Next) }),
@@ -104,15 +118,15 @@ pub static ROWS: &[Row] = &[
     r(58, "s_ttracedata", NONE, nop),
     r(59, "s_ttracedata_imm", HEX, nop),
     r(60, "s_icache_inv", NONE, nop),
-    r(64, "s_wait_loadcnt", HEX, wait),
-    r(65, "s_wait_storecnt", HEX, wait),
+    r(64, "s_wait_loadcnt", HEX, wait_loads),
+    r(65, "s_wait_storecnt", HEX, wait_stores),
     r(66, "s_wait_samplecnt", HEX, nop),
     r(67, "s_wait_bvhcnt", HEX, nop),
     r(68, "s_wait_expcnt", HEX, nop),
-    r(70, "s_wait_dscnt", HEX, wait),
-    r(71, "s_wait_kmcnt", HEX, wait),
-    r(72, "s_wait_loadcnt_dscnt", HEX, wait),
-    r(73, "s_wait_storecnt_dscnt", HEX, wait),
+    r(70, "s_wait_dscnt", HEX, wait_local),
+    r(71, "s_wait_kmcnt", HEX, wait_local),
+    r(72, "s_wait_loadcnt_dscnt", HEX, wait_loads),
+    r(73, "s_wait_storecnt_dscnt", HEX, wait_stores),
 ];
 
 /// Decodes one instruction of this format.

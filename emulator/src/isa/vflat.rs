@@ -258,12 +258,29 @@ fn number(src: Src) -> u8 {
 fn at<O: LaneOp>(cx: &mut Cx, inst: &Inst, op: &O) -> Step {
     match inst.format {
         Format::Global => {
-            let addresses = global_addresses(cx, inst);
-            let mask = cx.wave.exec();
-            ops::global(cx.memory, &mut cx.wave.vgpr, &addresses, mask, op)?;
-            Ok(Flow::Next)
+            let arch = cx.arch;
+            arch.dispatch(AtGlobal { cx, inst, op })
         }
         _ => elsewhere(cx, inst, op),
+    }
+}
+
+/// A global access for `pulp`: addresses and bounds of all lanes are vector arithmetic.
+struct AtGlobal<'x, 'c, O> {
+    cx: &'x mut Cx<'c>,
+    inst: &'x Inst,
+    op: &'x O,
+}
+
+impl<O: LaneOp> pulp::NullaryFnOnce for AtGlobal<'_, '_, O> {
+    type Output = Step;
+    #[inline(always)]
+    fn call(self) -> Step {
+        let cx = self.cx;
+        let addresses = global_addresses(cx, self.inst);
+        let mask = cx.wave.exec();
+        ops::global(cx.memory, &mut cx.wave.vgpr, &addresses, mask, self.op)?;
+        Ok(Flow::Next)
     }
 }
 
@@ -293,7 +310,13 @@ fn global_addresses(cx: &Cx, inst: &Inst) -> [u64; 32] {
     if let Src::Sgpr(first) = inst.src[2] {
         let base = cx.wave.sgpr64(first).wrapping_add_signed(offset);
         return match inst.src[0] {
-            Src::Vgpr(vector) => cx.wave.vgpr[vector as usize].map(|index| base.wrapping_add(index as u64)),
+            Src::Vgpr(vector) => {
+                let mut out = [0; 32];
+                for (out, &index) in out.iter_mut().zip(&cx.wave.vgpr[vector as usize]) {
+                    *out = base.wrapping_add(index as u64);
+                }
+                out
+            }
             _ => std::array::from_fn(|lane| base.wrapping_add(4 * lane as u64)),
         };
     }
@@ -301,7 +324,11 @@ fn global_addresses(cx: &Cx, inst: &Inst) -> [u64; 32] {
         Src::Vgpr(vector) => {
             let low = &cx.wave.vgpr[vector as usize];
             let high = &cx.wave.vgpr[vector.wrapping_add(1) as usize];
-            std::array::from_fn(|l| (low[l] as u64 | (high[l] as u64) << 32).wrapping_add_signed(offset))
+            let mut out = [0; 32];
+            for (lane, out) in out.iter_mut().enumerate() {
+                *out = (low[lane] as u64 | (high[lane] as u64) << 32).wrapping_add_signed(offset);
+            }
+            out
         }
         _ => std::array::from_fn(|lane| (4 * lane as u64).wrapping_add_signed(offset)),
     }

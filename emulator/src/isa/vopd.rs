@@ -4,9 +4,8 @@
 use super::operand::{LITERAL, is_inline, src, src_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::atomics;
-use crate::execute::lanes::EachLane;
 use crate::execute::packed::{default_mode, dot2_bf16, dot2_f16};
-use crate::wave::{Cx, Exec, Flow, Step};
+use crate::wave::{Cx, Exec, Flow, Lanes, Step, Wave};
 
 /// The destination is a source as well.
 const ACCUMULATES: u32 = 1;
@@ -129,12 +128,32 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
 /// Computes one half, runs the other (which reads its operands now), then writes: neither sees the other's result.
 #[inline(always)]
 fn lanes(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step {
-    let [a, b, c] = inst.src.map(|src| cx.wave.lanes(src));
-    let result = cx.arch.dispatch(EachLane(|lane: usize| f(a[lane], b[lane], c[lane])));
+    let result = cx.arch.dispatch(Half { wave: cx.wave, inst, f });
     finish(cx, inst, &result)
 }
 
-fn finish(cx: &mut Cx, inst: &Inst, result: &crate::wave::Lanes) -> Step {
+/// The lane loop of one half, for `pulp`: reading the operands is compiled for AVX2 with it.
+struct Half<'a, F> {
+    wave: &'a Wave,
+    inst: &'a Inst,
+    f: F,
+}
+
+impl<F: Fn(u32, u32, u32) -> u32> pulp::NullaryFnOnce for Half<'_, F> {
+    type Output = Lanes;
+    #[inline(always)]
+    fn call(self) -> Lanes {
+        let [a, b, c] = self.inst.src;
+        let (a, b, c) = (self.wave.lanes(a), self.wave.lanes(b), self.wave.lanes(c));
+        let mut out = [0; 32];
+        for (lane, out) in out.iter_mut().enumerate() {
+            *out = (self.f)(a[lane], b[lane], c[lane]);
+        }
+        out
+    }
+}
+
+fn finish(cx: &mut Cx, inst: &Inst, result: &Lanes) -> Step {
     if let Some(second) = &inst.second {
         (second.row.exec)(cx, second)?;
     }
@@ -150,7 +169,7 @@ fn float(cx: &mut Cx, inst: &Inst, f: impl Fn(f32, f32, f32) -> f32) -> Step {
 
 /// Picks the second source where VCC has the lane's bit.
 fn condition(cx: &mut Cx, inst: &Inst) -> Step {
-    let [a, b, _] = inst.src.map(|src| cx.wave.lanes(src));
+    let (a, b) = (cx.wave.lanes(inst.src[0]), cx.wave.lanes(inst.src[1]));
     let vcc = cx.wave.vcc();
     let result = std::array::from_fn(|lane| if vcc >> lane & 1 != 0 { b[lane] } else { a[lane] });
     finish(cx, inst, &result)
