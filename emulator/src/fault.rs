@@ -43,6 +43,14 @@ pub enum Fault {
         /// One past its last byte.
         end: u64,
     },
+    /// A vector register that the kernel has not declared.
+    #[error("v{register} is used, the kernel's descriptor gives it {declared} VGPRs")]
+    Register {
+        /// Highest register that the instruction names.
+        register: u16,
+        /// Registers that the wave has.
+        declared: u16,
+    },
     /// A byte outside every live allocation.
     #[error("{access} of {bytes} bytes at {address:#x} by lane {lane} is outside every allocation ({nearest})")]
     OutOfBounds {

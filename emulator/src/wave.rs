@@ -54,8 +54,8 @@ pub enum Barrier {
 /// Result of one instruction.
 pub type Step = Result<Flow, Box<Fault>>;
 
-/// Registers of one wave. All 256 VGPRs exist so that no index can be out of range. Not checked: that a kernel stays within the VGPRs
-/// it declared.
+/// Registers of one wave. All 256 VGPRs exist so that no index can be out of range; the dispatcher traps where an instruction names one
+/// beyond those the kernel declared. Not checked: registers addressed relative to M0.
 pub struct Wave {
     /// Address of the instruction being executed.
     pub pc: u64,

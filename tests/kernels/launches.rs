@@ -117,6 +117,24 @@ fn words_that_are_no_instruction_trap_only_when_executed() {
     assert_eq!((trap.fault, trap.word, trap.offset), (Fault::Unknown, 0xffff_ffff, 4));
 }
 
+/// A kernel has the registers of its descriptor: the last one works, the next one traps, as source, destination or second of a pair.
+#[test]
+fn registers_beyond_the_declared_ones_trap() {
+    let (object, name) = object(&[END]);
+    let declared = object.kernel(&name).expect("there").descriptor.vgprs();
+    assert!(declared < 256);
+    let mov = |to: u32, from: u32| 0x7e00_0300 | to << 17 | from; // v_mov_b32_e32
+    let f64 = |to: u32| 0x7e00_0880 | to << 17; // v_cvt_f64_i32_e32 v[to:to+1], 0
+    run(&[mov(declared - 1, declared - 1), f64(declared - 2), END], 32).expect("all declared");
+    for (word, register) in
+        [(mov(declared, 0), declared), (mov(0, declared), declared), (f64(declared - 1), declared), (mov(255, 0), 255)]
+    {
+        let trap = trap(run(&[NOP, word, END], 32));
+        let want = Fault::Register { register: register as u16, declared: declared as u16 };
+        assert_eq!((trap.offset, &trap.fault), (4, &want), "{trap}");
+    }
+}
+
 #[test]
 fn endless_loops_end() {
     let options = Options { wave_limit: 10_000, ..Options::default() };

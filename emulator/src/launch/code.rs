@@ -101,6 +101,8 @@ pub(super) struct Op {
     pub next: u32,
     pub bytes: u8,
     pub class: u8,
+    /// One past the highest vector register it names.
+    pub vgprs: u16,
     pub inst: Inst,
 }
 
@@ -147,12 +149,19 @@ fn stand_in(row: &'static Row, code: &[u32]) -> Op {
         dpp: None,
         second: None,
     };
-    Op { exec: row.exec, next: 0, bytes: 4, class: Class::Wait as u8, inst }
+    Op { exec: row.exec, next: 0, bytes: 4, class: Class::Wait as u8, vgprs: 0, inst }
 }
 
 fn op(code: &[u32]) -> Op {
     match isa::decode(code) {
-        Ok(inst) => Op { exec: inst.row.exec, next: 0, bytes: inst.dwords * 4, class: Class::of(&inst) as u8, inst },
+        Ok(inst) => Op {
+            exec: inst.row.exec,
+            next: 0,
+            bytes: inst.dwords * 4,
+            class: Class::of(&inst) as u8,
+            vgprs: isa::registers::vgprs(&inst),
+            inst,
+        },
         Err(_) => stand_in(&BAD, code),
     }
 }

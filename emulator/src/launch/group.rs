@@ -246,7 +246,8 @@ fn start_wave(wave: &mut Wave, plan: &Plan, id: [u32; 3], index: u32) {
     wave.sgpr[EXEC as usize + 1] = 0;
     wave.scc = fill & 1 != 0;
     wave.mode = descriptor.mode();
-    wave.vgpr.fill([fill; 32]);
+    // What lies behind is left from other waves; no instruction may name it.
+    wave.vgpr[..descriptor.vgprs().min(256) as usize].fill([fill; 32]);
     let [bx, by, _] = plan.info.block;
     let dims = descriptor.workitem_dims();
     for lane in 0..lanes {
@@ -284,8 +285,12 @@ fn run_slice(
     let mut position = code.position(wave.pc)?;
     let mut cx = Cx { wave, lds, memory: context.memory, launch: &context.plan.info, workgroup, arch: context.arch };
     let ops = &code.ops[..];
+    let declared = context.plan.kernel.descriptor.vgprs().min(256) as u16;
     while cx.wave.executed < end {
         let op = &ops[position as usize];
+        if op.vgprs > declared {
+            return Err(Box::new(Fault::Register { register: op.vgprs - 1, declared }));
+        }
         cx.wave.executed += 1;
         if let Some(count) = counts.get_mut(op.class as usize) {
             *count += 1;
