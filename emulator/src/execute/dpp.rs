@@ -49,6 +49,19 @@ pub fn fetch(exec: u32, lanes: &Lanes, control: Dpp) -> Lanes {
         Dpp::Row { fi, .. } | Dpp::Eight { fi, .. } => fi,
     };
     let mut out = [0; 32];
+    if exec == u32::MAX && !shifts(control) {
+        // The usual case: all lanes are on and every lane has a source, the same one in both rows.
+        let mut from = [0; 16];
+        for (place, from) in (0..).zip(&mut from) {
+            *from = source(control, place).unwrap_or(place) as usize & 15;
+        }
+        for (out, row) in out.chunks_exact_mut(16).zip(lanes.chunks_exact(16)) {
+            for (out, from) in out.iter_mut().zip(from) {
+                *out = row[from];
+            }
+        }
+        return out;
+    }
     for lane in 0..32 {
         if let Some(from) = source(control, lane)
             && (fi || exec >> from & 1 != 0)
@@ -62,6 +75,9 @@ pub fn fetch(exec: u32, lanes: &Lanes, control: Dpp) -> Lanes {
 /// The lanes that are written: EXEC, the row and bank masks, and without bound control and fetch-inactive only lanes with a source.
 pub fn written(exec: u32, control: Dpp) -> u32 {
     let Dpp::Row { row_mask, bank_mask, fi, bc, .. } = control else { return exec };
+    if exec == u32::MAX && row_mask & 3 == 3 && bank_mask == 15 && !shifts(control) {
+        return exec;
+    }
     let mut out = 0;
     for lane in 0..32 {
         let masked = row_mask >> (lane / 16) & 1 != 0 && bank_mask >> (lane / 4 % 4) & 1 != 0;
@@ -116,6 +132,24 @@ mod tests {
         assert_eq!(written(exec, eight), exec);
         assert_eq!(fetch(exec, &lanes, eight)[0], 0);
         assert_eq!(fetch(exec, &lanes, Dpp::Eight { sel: 0o11111111, fi: true })[0], 101);
+    }
+
+    /// With all lanes on, every control gives what lane by lane `source` says.
+    #[test]
+    fn a_whole_wave_is_as_its_lanes() {
+        let lanes: Lanes = std::array::from_fn(|i| i as u32 + 100);
+        let rows = (0..0x100).chain(0x101..=0x10f).chain(0x111..=0x11f).chain(0x121..=0x12f).chain([0x140, 0x141]);
+        let rows = rows.chain(0x150..=0x16f).map(|ctrl| row(ctrl, false, false));
+        let eights = [0o01234567, 0o77770000, 0o76543210, 0o31415271].map(|sel| Dpp::Eight { sel, fi: false });
+        for control in rows.chain(eights) {
+            let want: Vec<Option<u32>> = (0..32).map(|lane| source(control, lane).map(|from| from + 100)).collect();
+            let all = fetch(u32::MAX, &lanes, control);
+            let mask = written(u32::MAX, control);
+            for (lane, want) in want.into_iter().enumerate() {
+                assert_eq!(all[lane], want.unwrap_or(0), "{control:?}, lane {lane}");
+                assert_eq!(mask >> lane & 1 != 0, want.is_some(), "{control:?}, lane {lane}");
+            }
+        }
     }
 
     #[test]
