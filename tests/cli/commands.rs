@@ -73,7 +73,7 @@ fn run_puts_the_answer_on_stdout_and_the_rest_on_stderr() {
     assert_eq!(ended.ok(), " a great deal of\n");
     for line in [
         "compiled in memory",
-        "backend cpu, chosen by auto: ",
+        ", chosen by auto: ",
         "prompt ids: 46,1486,594,258,553,439,308",
         "new ids: 258,603,1784,290",
         "tok/s",

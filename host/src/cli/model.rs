@@ -11,6 +11,7 @@ use crate::cpu::{CpuBackend, CpuOptions};
 use crate::engine::Engine;
 use crate::gpu::{self, GpuKind};
 use crate::hip::Selector;
+use crate::hip::system::Surroundings;
 use crate::model::config::ModelConfig;
 use crate::model::ops::Ops;
 use crate::model::weights::Weights;
@@ -199,7 +200,7 @@ fn open_backend(
         Backend::Emulator => Some(GpuKind::Emulator),
         // Whoever names a card wants that card.
         Backend::Auto if selector != Selector::Auto => Some(GpuKind::AmdHip),
-        Backend::Auto => choose_backend(args.hip_library.as_ref(), ui),
+        Backend::Auto => choose_backend(args.hip_library.as_ref(), ui)?,
     };
     let Some(kind) = kind else {
         let options = CpuOptions { threads: args.threads, ..CpuOptions::new(context) };
@@ -214,20 +215,26 @@ fn open_backend(
     Ok(opened.ops)
 }
 
-/// What `auto` means on this machine, told in one line.
-fn choose_backend(hip_library: Option<&OsString>, ui: &Ui) -> Option<GpuKind> {
+/// What `auto` means on this machine, told in one line. Whoever names a library wants it: one that does not open is an error.
+fn choose_backend(hip_library: Option<&OsString>, ui: &Ui) -> CliResult<Option<GpuKind>> {
     let facts = gpu::devices(GpuKind::AmdHip, hip_library);
+    if let (Some(_), None, Some(error)) = (hip_library, &facts.library, &facts.error) {
+        return Err(CliError::failed(error));
+    }
     if let Some(card) = facts.devices.iter().find(|card| card.chosen) {
         ui.say(&format!("backend amd-hip, chosen by auto: {}", card.device));
-        return Some(GpuKind::AmdHip);
+        return Ok(Some(GpuKind::AmdHip));
     }
     let why = match (&facts.library, facts.devices.first().and_then(|card| card.left_out.as_ref())) {
         (_, Some(left_out)) => left_out.clone(),
-        (Some(library), None) => format!("{} sees no AMD GPU", library.display()),
+        (Some(library), None) => {
+            let reason = Surroundings::here().driver().advice().map(|advice| format!(", {advice}")).unwrap_or_default();
+            format!("{} sees no AMD GPU{reason}", library.display())
+        }
         (None, None) => "no HIP library opens".to_string(),
     };
     ui.say(&format!("backend cpu, chosen by auto: {why} (zynfer doctor tells more)"));
-    None
+    Ok(None)
 }
 
 #[cfg(test)]
