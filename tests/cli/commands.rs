@@ -322,3 +322,20 @@ fn help_and_version_are_answers() {
     assert!(help.contains("Examples:"));
     assert!(zynfer(["--version"]).ok().starts_with("zynfer 0."));
 }
+
+#[test]
+fn a_path_may_be_any_bytes_that_the_file_system_takes() {
+    use std::ffi::{OsStr, OsString};
+    use std::os::unix::ffi::OsStrExt;
+
+    let folder = folder();
+    let model = folder.path().join(OsStr::from_bytes(b"\xd0\xbc\xd0\xbe\xd0\xb4 1 \xff .zynfer"));
+    let words =
+        |all: &[&dyn AsRef<OsStr>]| all.iter().map(|word| word.as_ref().to_os_string()).collect::<Vec<OsString>>();
+    zynfer(words(&[&"compile", &tiny(), &"-o", &model])).ok();
+    assert!(model.exists());
+    let inspected = zynfer(words(&[&"inspect", &model, &"--verify", &"--json"])).json();
+    assert_eq!(inspected["model"]["name"], "tiny-qwen3", "{inspected}");
+    let run = words(&[&"run", &model, &"--prompt", &PROMPT, &"-n", &"4", &"--greedy", &"--backend", &"cpu"]);
+    assert_eq!(zynfer(run).ok(), " a great deal of\n");
+}
