@@ -85,7 +85,8 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         if path.is_dir() {
-            if !SKIPPED.contains(&name.as_str()) {
+            // Cargo marks a target folder, whatever its name, as a cache.
+            if !SKIPPED.contains(&name.as_str()) && !path.join("CACHEDIR.TAG").exists() {
                 walk(&path, files)?;
             }
         } else if matches!(path.extension().and_then(|e| e.to_str()), Some("rs" | "toml" | "md" | "sh" | "ins"))
