@@ -103,7 +103,10 @@ fn on_a_terminal_colour_obeys_the_environment_and_the_flag() {
     assert!(in_terminal(&line, &[]).contains("\u{1b}[1m"));
     assert!(in_terminal(&line, &[("NO_COLOR", "")]).contains("\u{1b}[1m"), "empty NO_COLOR is none");
     assert!(!in_terminal(&line, &[("NO_COLOR", "1")]).contains('\u{1b}'));
-    assert!(!in_terminal(&line, &[("TERM", "dumb")]).contains('\u{1b}'));
+    for ci in [&[("TERM", "dumb")][..], &[("TERM", "dumb"), ("CI", "true")]] {
+        assert!(!in_terminal(&line, ci).contains('\u{1b}'), "{ci:?}");
+    }
+    assert!(in_terminal(&line, &[("TERM", "dumb"), ("CLICOLOR_FORCE", "1")]).contains('\u{1b}'));
     assert!(!in_terminal(&format!("{line} --color never"), &[]).contains('\u{1b}'));
     // Each stream is decided for itself: stdout in a file, stderr on the terminal.
     let folder = folder();

@@ -61,7 +61,7 @@ pub fn command<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Comma
 pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("ZYNFER_") || ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM"].contains(&&*text) {
+        if text.starts_with("ZYNFER_") || ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM", "CI"].contains(&&*text) {
             command.env_remove(&name);
         }
     }

@@ -131,7 +131,7 @@ fn color_before_parsing(arguments: &[std::ffi::OsString]) -> ColorChoice {
             _ => {}
         }
     }
-    ColorChoice::Auto
+    if output::terminal_is_dumb() { ColorChoice::Never } else { ColorChoice::Auto }
 }
 
 #[cfg(test)]

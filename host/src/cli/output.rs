@@ -47,6 +47,13 @@ impl Look {
     }
 }
 
+/// Whether `TERM` says that escape codes would show as text, and nobody insists on them. `anstream` colours such a
+/// terminal all the same where `CI` is set.
+pub(super) fn terminal_is_dumb() -> bool {
+    let says = |name: &str, wanted: fn(&str) -> bool| std::env::var(name).is_ok_and(|value| wanted(&value));
+    says("TERM", |term| term == "dumb") && !says("CLICOLOR_FORCE", |force| force != "0")
+}
+
 /// Where a command writes.
 #[derive(Debug)]
 pub(super) struct Ui {
@@ -60,7 +67,7 @@ pub(super) struct Ui {
 impl Ui {
     pub(super) fn new(color: Color, quiet: bool) -> Self {
         let decide = |automatic: anstream::ColorChoice| match color {
-            Color::Auto => automatic != anstream::ColorChoice::Never,
+            Color::Auto => automatic != anstream::ColorChoice::Never && !terminal_is_dumb(),
             Color::Always => true,
             Color::Never => false,
         };
@@ -182,7 +189,7 @@ impl Progress<'_> {
         if self.ui.quiet || self.start.elapsed() < SHOW_AFTER {
             return;
         }
-        if self.ui.err_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb") {
+        if self.ui.err_terminal && !terminal_is_dumb() {
             let (what, unit) = (self.what, self.unit);
             let bar = self.bar.get_or_insert_with(|| new_bar(what, unit));
             bar.set_length(total);
