@@ -12,6 +12,8 @@ pub use schedule::Schedule;
 
 use crate::fault::Trap;
 use crate::memory::{Memory, MemoryError};
+use crate::watch::Checks;
+use crate::watch::finding::Finding;
 use std::time::Duration;
 
 /// Most LDS bytes of a workgroup.
@@ -52,6 +54,8 @@ pub struct Options {
     /// Whether waves that meet at different barrier instructions are an error. Hardware only counts signals; compiled code never needs
     /// that.
     pub barrier_sites: bool,
+    /// What is checked while it runs.
+    pub checks: Checks,
 }
 
 impl Default for Options {
@@ -63,6 +67,7 @@ impl Default for Options {
             idle_limit: 1 << 21,
             stack_bytes: 16 << 10,
             barrier_sites: true,
+            checks: Checks::default(),
         }
     }
 }
@@ -160,6 +165,8 @@ pub struct Stats {
     pub waves: u64,
     /// Workgroups run.
     pub workgroups: u64,
+    /// What the checks found.
+    pub findings: Vec<Finding>,
     /// Time the emulator took.
     pub wall: Duration,
 }
@@ -180,6 +187,7 @@ impl Stats {
         }
         self.waves += other.waves;
         self.workgroups += other.workgroups;
+        self.findings.extend_from_slice(&other.findings);
         self.wall += other.wall;
     }
 }

@@ -13,6 +13,7 @@ pub mod fault;
 pub mod isa;
 pub mod launch;
 pub mod memory;
+pub mod watch;
 pub mod wave;
 
 pub use code_object::CodeObject;

@@ -4,6 +4,7 @@
 use crate::fault::Fault;
 use crate::isa::{Inst, Src};
 use crate::memory::Memory;
+use crate::watch::Watch;
 
 /// One 32-bit value per lane.
 pub type Lanes = [u32; 32];
@@ -200,6 +201,8 @@ pub struct Cx<'a> {
     pub workgroup: [u32; 3],
     /// Lane loops run inside `arch.dispatch(|| …)`, which compiles them for AVX2/AVX-512 where the machine has them.
     pub arch: pulp::Arch,
+    /// What looks on, if anything does: every access to memory is told to it before it happens.
+    pub watch: Option<&'a mut Watch>,
 }
 
 /// Executes one instruction.

@@ -378,6 +378,7 @@ pub fn check(row: &Row) -> Result<(), String> {
             launch: &launch,
             workgroup: [0; 3],
             arch: pulp::Arch::new(),
+            watch: None,
         },
         &inst,
     );

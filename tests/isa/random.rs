@@ -101,6 +101,7 @@ proptest! {
                 launch: &launch,
                 workgroup: [0; 3],
                 arch: pulp::Arch::new(),
+ watch: None,
             };
             // A typed fault is as good as a result.
             let _ = (inst.row.exec)(cx, &inst);

@@ -71,6 +71,7 @@ fn f16_operands_lie_where_the_calculator_says() {
             launch: &launch,
             workgroup: [0; 3],
             arch: pulp::Arch::new(),
+            watch: None,
         };
         (inst.row.exec)(cx, &inst).expect("no fault");
         for i in 0..16 {

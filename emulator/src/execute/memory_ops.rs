@@ -5,7 +5,8 @@
 use super::atomics::{Op32, Op64};
 use crate::fault::{Access, Fault};
 use crate::memory::{Memory, Region};
-use crate::wave::{Cx, Lanes, Lds, PRIVATE_APERTURE, SHARED_APERTURE};
+use crate::watch::{Accessed, Moved, Space};
+use crate::wave::{Cx, Lanes, PRIVATE_APERTURE, SHARED_APERTURE};
 
 /// The vector file.
 type Vgprs = [Lanes; 256];
@@ -180,12 +181,14 @@ pub trait LaneOp {
     const ACCESS: Access;
     /// Bytes touched.
     fn bytes(&self) -> u32;
+    /// Which registers go to memory or come from it.
+    fn moved(&self) -> Moved;
     /// Does it for one lane; bounds and alignment have been checked.
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs);
 }
 
 /// Size, extension and destination half of a load.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     bytes: u32,
     signed: bool,
@@ -254,6 +257,9 @@ impl LaneOp for LoadTo {
     fn bytes(&self) -> u32 {
         self.load.bytes
     }
+    fn moved(&self) -> Moved {
+        Moved::Load { load: self.load, dst: self.dst }
+    }
     #[inline(always)]
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
         match self.load.bytes {
@@ -271,7 +277,7 @@ impl LaneOp for LoadTo {
 }
 
 /// Size and source half of a store.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Store {
     bytes: u32,
     high: bool,
@@ -292,6 +298,11 @@ impl Store {
     pub const fn bytes(self) -> u32 {
         self.bytes
     }
+
+    /// Whether the upper half of the register is written.
+    pub const fn high(self) -> bool {
+        self.high
+    }
 }
 
 /// A store of registers from `data` on.
@@ -307,6 +318,9 @@ impl LaneOp for StoreFrom {
     #[inline(always)]
     fn bytes(&self) -> u32 {
         self.store.bytes
+    }
+    fn moved(&self) -> Moved {
+        Moved::Store { store: self.store, data: self.data }
     }
     #[inline(always)]
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
@@ -340,6 +354,9 @@ impl LaneOp for Atomic32 {
     fn bytes(&self) -> u32 {
         4
     }
+    fn moved(&self) -> Moved {
+        Moved::Atomic { data: self.data, second: self.second, dst: self.dst }
+    }
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
         let (data, second) = (vgpr[self.data as usize][lane], vgpr[self.second as usize][lane]);
         let old = place.modify32(at, |old| (self.op)(old, data, second));
@@ -365,6 +382,9 @@ impl LaneOp for Atomic64 {
     const ACCESS: Access = Access::Atomic;
     fn bytes(&self) -> u32 {
         8
+    }
+    fn moved(&self) -> Moved {
+        Moved::Atomic { data: self.data, second: self.second, dst: self.dst }
     }
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
         let pair =
@@ -402,19 +422,31 @@ fn aligned<O: LaneOp>(op: &O, addresses: &[u64; 32], mask: u32) -> Result<(), Bo
     }
 }
 
+/// Tells the watch of an access before it happens. Global bounds are checked first: the watch only hears of bytes that exist.
+#[cold]
+#[inline(never)]
+fn tell<O: LaneOp>(cx: &mut Cx, space: Space, addresses: &[u64; 32], mask: u32, op: &O) -> Result<(), Box<Fault>> {
+    if space == Space::Global {
+        for lane in lanes_of(mask) {
+            cx.memory.access(O::ACCESS, addresses[lane], op.bytes(), lane as u32)?;
+        }
+    }
+    let Some(watch) = cx.watch.as_deref_mut() else { return Ok(()) };
+    let accessed = Accessed { space, access: O::ACCESS, bytes: op.bytes(), addresses, mask, moved: op.moved() };
+    watch.accessed(cx.memory, cx.wave, &accessed)
+}
+
 /// Global memory. The common case looks the allocation up once for the whole wave.
 #[inline(always)]
-pub fn global<O: LaneOp>(
-    memory: &Memory,
-    vgpr: &mut Vgprs,
-    addresses: &[u64; 32],
-    mask: u32,
-    op: &O,
-) -> Result<(), Box<Fault>> {
+pub fn global<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], mask: u32, op: &O) -> Result<(), Box<Fault>> {
     if mask == 0 {
         return Ok(());
     }
     aligned(op, addresses, mask)?;
+    if cx.watch.is_some() {
+        tell(cx, Space::Global, addresses, mask, op)?;
+    }
+    let (memory, vgpr) = (cx.memory, &mut *cx.wave.vgpr);
     let first = addresses[mask.trailing_zeros() as usize];
     let bytes = op.bytes() as u64;
     if let Some(region) = memory.region(first)
@@ -497,15 +529,13 @@ fn inside<O: LaneOp>(
 
 /// LDS, against the exact bytes of the launch.
 #[inline(always)]
-pub fn lds<O: LaneOp>(
-    lds: &mut Lds,
-    vgpr: &mut Vgprs,
-    addresses: &[u64; 32],
-    mask: u32,
-    op: &O,
-) -> Result<(), Box<Fault>> {
-    let size = (lds.bytes as usize).min(lds.words.len() * 4) as u32;
+pub fn lds<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], mask: u32, op: &O) -> Result<(), Box<Fault>> {
+    let size = (cx.lds.bytes as usize).min(cx.lds.words.len() * 4) as u32;
     inside("LDS", size, addresses, mask, op)?;
+    if cx.watch.is_some() {
+        tell(cx, Space::Lds, addresses, mask, op)?;
+    }
+    let (lds, vgpr) = (&mut *cx.lds, &mut *cx.wave.vgpr);
     let place = &mut Words { words: &mut lds.words, stride: 1, first: 0 };
     if mask == u32::MAX {
         for (lane, &address) in addresses.iter().enumerate() {
@@ -521,9 +551,12 @@ pub fn lds<O: LaneOp>(
 
 /// Scratch of the wave, by byte offset within a lane's part.
 pub fn scratch<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], mask: u32, op: &O) -> Result<(), Box<Fault>> {
-    let wave = &mut *cx.wave;
-    let size = (wave.scratch_bytes as usize).min(wave.scratch.len() / 32 * 4) as u32;
+    let size = (cx.wave.scratch_bytes as usize).min(cx.wave.scratch.len() / 32 * 4) as u32;
     inside("scratch", size, addresses, mask, op)?;
+    if cx.watch.is_some() {
+        tell(cx, Space::Scratch, addresses, mask, op)?;
+    }
+    let wave = &mut *cx.wave;
     for lane in lanes_of(mask) {
         let place = &mut Words { words: &mut wave.scratch, stride: 32, first: lane };
         op.run(place, addresses[lane], lane, &mut wave.vgpr);
@@ -542,9 +575,9 @@ pub fn flat<O: LaneOp>(cx: &mut Cx, bases: &[u64; 32], offset: i64, mask: u32, o
     if shared | private != 0 {
         // Within an aperture an address has 32 bits, so a negative sum is far outside.
         let local = bases.map(|base| (base as u32).wrapping_add(offset as u32) as u64);
-        lds(cx.lds, &mut cx.wave.vgpr, &local, shared, op)?;
+        lds(cx, &local, shared, op)?;
         scratch(cx, &local, private, op)?;
     }
     let addresses = bases.map(|base| base.wrapping_add_signed(offset));
-    global(cx.memory, &mut cx.wave.vgpr, &addresses, mask & !(shared | private), op)
+    global(cx, &addresses, mask & !(shared | private), op)
 }

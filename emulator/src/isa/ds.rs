@@ -279,7 +279,7 @@ fn addresses(cx: &Cx, inst: &Inst, offset: u32) -> [u64; 32] {
 #[inline(always)]
 fn at<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], op: &O) -> Step {
     let mask = cx.wave.exec();
-    lds(cx.lds, &mut cx.wave.vgpr, addresses, mask, op)?;
+    lds(cx, addresses, mask, op)?;
     Ok(Flow::Next)
 }
 
@@ -371,7 +371,7 @@ fn count(cx: &mut Cx, inst: &Inst, op: Op32) -> Step {
     let lane = mask.trailing_zeros() as usize;
     cx.wave.vgpr[inst.dst as usize][lane] = mask.count_ones();
     let atomic = Atomic32 { op, data: inst.dst, second: inst.dst, dst: Some(inst.dst) };
-    lds(cx.lds, &mut cx.wave.vgpr, &[address; 32], one, &atomic)?;
+    lds(cx, &[address; 32], one, &atomic)?;
     let old = cx.wave.vgpr[inst.dst as usize][lane];
     cx.wave.set_lanes(inst.dst, mask, &[old; 32]);
     Ok(Flow::Next)

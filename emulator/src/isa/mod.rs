@@ -6,9 +6,9 @@
 
 pub mod dpp;
 pub mod ds;
+pub mod effects;
 pub mod flags;
 pub mod operand;
-pub mod registers;
 pub mod smem;
 pub mod sop1;
 pub mod sop2;

@@ -4,6 +4,7 @@ use super::operand::{sgpr, sgpr_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::scalar::unsupported;
 use crate::fault::{Access, Fault};
+use crate::watch::{Accessed, Moved, Space};
 use crate::wave::{Cx, Exec, Flow, NULL, Step};
 
 /// `sbase` is a buffer resource of four registers.
@@ -42,6 +43,16 @@ fn offset(cx: &Cx, inst: &Inst) -> u64 {
     cx.wave.scalar(inst.src[1]) as u64
 }
 
+/// Tells the watch of a load whose bytes exist. `dst` is the first register that it fills.
+#[inline(always)]
+fn tell(cx: &mut Cx, address: u64, bytes: u32, dst: u8) -> Result<(), Box<Fault>> {
+    let Some(watch) = cx.watch.as_deref_mut() else { return Ok(()) };
+    let moved = Moved::Scalar { dst, dwords: bytes.div_ceil(4) as u8 };
+    let addresses = &[address; 32];
+    let accessed = Accessed { space: Space::Global, access: Access::Load, bytes, addresses, mask: 1, moved };
+    watch.accessed(cx.memory, cx.wave, &accessed)
+}
+
 #[inline(always)]
 fn load<const DWORDS: usize>(cx: &mut Cx, inst: &Inst) -> Step {
     let base = cx.wave.scalar64(inst.src[0]);
@@ -54,6 +65,7 @@ fn load<const DWORDS: usize>(cx: &mut Cx, inst: &Inst) -> Step {
     if inst.dst == NULL {
         return Ok(Flow::Next);
     }
+    tell(cx, address, DWORDS as u32 * 4, inst.dst)?;
     let at = address - region.base();
     let first = inst.dst as usize;
     for i in 0..DWORDS {
@@ -72,6 +84,7 @@ fn narrow(cx: &mut Cx, inst: &Inst, bytes: u32, extend: fn(u32) -> u32) -> Step 
     let region = cx.memory.access(Access::Load, address, bytes, 0)?;
     let at = address - region.base();
     let value = if bytes == 1 { region.load8(at) as u32 } else { region.load16(at) as u32 };
+    tell(cx, address, bytes, inst.dst)?;
     cx.wave.set_sgpr(inst.dst, extend(value));
     Ok(Flow::Next)
 }
@@ -100,6 +113,7 @@ fn buffer<const DWORDS: usize>(cx: &mut Cx, inst: &Inst) -> Step {
         if at + 4 <= size {
             let region = cx.memory.access(Access::Load, base + at, 4, 0)?;
             *value = region.load_aligned(base + at - region.base());
+            tell(cx, base + at, 4, inst.dst.wrapping_add(i as u8))?;
         }
     }
     if inst.dst != NULL {
@@ -117,6 +131,7 @@ fn buffer_narrow(cx: &mut Cx, inst: &Inst, bytes: u32, extend: fn(u32) -> u32) -
         let region = cx.memory.access(Access::Load, base + offset, bytes, 0)?;
         let at = base + offset - region.base();
         value = if bytes == 1 { region.load8(at) as u32 } else { region.load16(at) as u32 };
+        tell(cx, base + offset, bytes, inst.dst)?;
     }
     cx.wave.set_sgpr(inst.dst, extend(value));
     Ok(Flow::Next)

@@ -286,7 +286,7 @@ fn at<O: LaneOp>(cx: &mut Cx, inst: &Inst, op: &O) -> Result<u32, Box<Fault>> {
     let (addresses, left) = addresses(cx, inst)?;
     let exec = cx.wave.exec();
     let inside = lanes_of(exec).filter(|&lane| left[lane] >= op.bytes() as u64).fold(0, |mask, lane| mask | 1 << lane);
-    ops::global(cx.memory, &mut cx.wave.vgpr, &addresses, inside, op)?;
+    ops::global(cx, &addresses, inside, op)?;
     Ok(exec & !inside)
 }
 

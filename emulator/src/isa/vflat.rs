@@ -279,7 +279,7 @@ impl<O: LaneOp> pulp::NullaryFnOnce for AtGlobal<'_, '_, O> {
         let cx = self.cx;
         let addresses = global_addresses(cx, self.inst);
         let mask = cx.wave.exec();
-        ops::global(cx.memory, &mut cx.wave.vgpr, &addresses, mask, self.op)?;
+        ops::global(cx, &addresses, mask, self.op)?;
         Ok(Flow::Next)
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::code_object::{CodeObject, Kernel, RelocationKind};
 use crate::fault::Fault;
+use crate::isa::effects::Effects;
 use crate::isa::{self, DecodeError, Format, Inst, Row, Src, Ty};
 use crate::memory::{Memory, MemoryError};
 use crate::wave::{Cx, Exec, Step};
@@ -104,6 +105,7 @@ pub(super) struct Op {
     /// One past the highest vector register it names.
     pub vgprs: u16,
     pub inst: Inst,
+    pub effects: Effects,
 }
 
 /// Decoded code.
@@ -149,19 +151,23 @@ fn stand_in(row: &'static Row, code: &[u32]) -> Op {
         dpp: None,
         second: None,
     };
-    Op { exec: row.exec, next: 0, bytes: 4, class: Class::Wait as u8, vgprs: 0, inst }
+    Op { exec: row.exec, next: 0, bytes: 4, class: Class::Wait as u8, vgprs: 0, inst, effects: Effects::default() }
 }
 
 fn op(code: &[u32]) -> Op {
     match isa::decode(code) {
-        Ok(inst) => Op {
-            exec: inst.row.exec,
-            next: 0,
-            bytes: inst.dwords * 4,
-            class: Class::of(&inst) as u8,
-            vgprs: isa::registers::vgprs(&inst),
-            inst,
-        },
+        Ok(inst) => {
+            let effects = Effects::of(&inst);
+            Op {
+                exec: inst.row.exec,
+                next: 0,
+                bytes: inst.dwords * 4,
+                class: Class::of(&inst) as u8,
+                vgprs: effects.vgprs(),
+                inst,
+                effects,
+            }
+        }
         Err(_) => stand_in(&BAD, code),
     }
 }

@@ -5,6 +5,7 @@ use super::setup::Plan;
 use crate::fault::{Fault, Trap};
 use crate::isa;
 use crate::memory::Memory;
+use crate::watch::{Start, Watch};
 use crate::wave::{Barrier, Cx, EXEC, Flow, Lanes, Lds, NULL, TTMP0, Wave};
 
 /// Whether a wave can run.
@@ -42,6 +43,8 @@ pub(super) struct Group {
     pub live: u32,
     lds: Lds,
     barrier_sites: bool,
+    /// What looks on, if anything does.
+    watch: Option<Box<Watch>>,
 }
 
 /// What running needs besides the group.
@@ -70,8 +73,16 @@ fn new_wave() -> Wave {
 }
 
 impl Group {
-    pub fn new() -> Group {
-        Group { id: [0; 3], slots: Vec::new(), live: 0, lds: Lds { words: Vec::new(), bytes: 0 }, barrier_sites: true }
+    pub fn new(watch: Option<Watch>) -> Group {
+        let lds = Lds { words: Vec::new(), bytes: 0 };
+        Group { id: [0; 3], slots: Vec::new(), live: 0, lds, barrier_sites: true, watch: watch.map(Box::new) }
+    }
+
+    /// No workgroup follows.
+    pub fn finish(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.finish();
+        }
     }
 
     /// Makes it workgroup `number` of the launch, x fastest. Reuses what it has allocated.
@@ -93,6 +104,17 @@ impl Group {
             slot.complete = false;
             start_wave(&mut slot.wave, plan, self.id, index as u32);
         }
+        if let Some(watch) = &mut self.watch {
+            watch.started(&Start {
+                workgroup: self.id,
+                number,
+                waves: plan.waves,
+                items: plan.items,
+                user_sgprs: plan.user.len() as u8,
+                lds_bytes: plan.lds_bytes,
+                scratch_bytes: plan.scratch_bytes,
+            });
+        }
     }
 
     /// Runs wave `index` for at most `slice` instructions.
@@ -107,7 +129,12 @@ impl Group {
         let limit = cx.plan.options.wave_limit;
         let end = self.slots[index].wave.executed.saturating_add(slice).min(limit);
         let stop = loop {
-            match run_slice(&mut self.slots[index].wave, &mut self.lds, cx, code, self.id, end, counts) {
+            let wave = &mut self.slots[index].wave;
+            let stopped = match self.watch.as_deref_mut() {
+                None => run_slice::<false>(wave, &mut self.lds, cx, code, self.id, end, counts, None),
+                watch => run_slice::<true>(wave, &mut self.lds, cx, code, self.id, end, counts, watch),
+            };
+            match stopped {
                 Ok(Stop::Used) if self.slots[index].wave.executed >= limit => {
                     break Err(Box::new(Fault::Hang(format!("one wave executed {limit} instructions"))));
                 }
@@ -139,6 +166,9 @@ impl Group {
                     self.slots[index].wave.scc = first;
                 }
                 self.slots[index].wave.signalled = true;
+                if let Some(watch) = &mut self.watch {
+                    watch.signalled(&self.slots[index].wave);
+                }
                 self.slots[index].site = self.slots[index].wave.pc;
                 self.slots[index].wave.pc += bytes;
                 self.complete_barrier()?;
@@ -148,6 +178,9 @@ impl Group {
                 let slot = &mut self.slots[index];
                 if slot.complete {
                     slot.complete = false;
+                    if let Some(watch) = &mut self.watch {
+                        watch.passed(&slot.wave);
+                    }
                 } else if slot.wave.signalled {
                     slot.status = Status::Waiting;
                     return Ok(false);
@@ -189,6 +222,9 @@ impl Group {
             slot.complete = slot.status != Status::Waiting;
             if slot.status == Status::Waiting {
                 slot.status = Status::Ready;
+                if let Some(watch) = &mut self.watch {
+                    watch.passed(&slot.wave);
+                }
                 slot.wave.pc += 4; // behind s_barrier_wait
             }
         }
@@ -201,6 +237,9 @@ impl Group {
             return Err(Box::new(Fault::Barrier("the wave ends after it signalled, without waiting".into())));
         }
         slot.status = Status::Ended;
+        if let Some(watch) = &mut self.watch {
+            watch.ended(&slot.wave);
+        }
         self.live -= 1;
         if self.live > 0 && self.slots.iter().any(|s| s.wave.signalled) {
             self.complete_barrier()?;
@@ -272,8 +311,10 @@ enum Stop {
     Ended,
 }
 
-/// The loop that executes instructions: no lookup but at jumps, no allocation, one indirect call each.
-fn run_slice(
+/// The loop that executes instructions: no lookup but at jumps, no allocation, one indirect call each. It is compiled twice, so that a
+/// launch that is not `WATCHED` has no test for it here.
+#[allow(clippy::too_many_arguments, reason = "parts of one group, borrowed apart")]
+fn run_slice<const WATCHED: bool>(
     wave: &mut Wave,
     lds: &mut Lds,
     context: &Context,
@@ -281,9 +322,11 @@ fn run_slice(
     workgroup: [u32; 3],
     end: u64,
     counts: &mut [u64; Class::COUNT],
+    watch: Option<&mut Watch>,
 ) -> Result<Stop, Box<Fault>> {
     let mut position = code.position(wave.pc)?;
-    let mut cx = Cx { wave, lds, memory: context.memory, launch: &context.plan.info, workgroup, arch: context.arch };
+    let (memory, launch, arch) = (context.memory, &context.plan.info, context.arch);
+    let mut cx = Cx { wave, lds, memory, launch, workgroup, arch, watch };
     let ops = &code.ops[..];
     let declared = context.plan.kernel.descriptor.vgprs().min(256) as u16;
     while cx.wave.executed < end {
@@ -295,7 +338,14 @@ fn run_slice(
         if let Some(count) = counts.get_mut(op.class as usize) {
             *count += 1;
         }
-        match (op.exec)(&mut cx, &op.inst)? {
+        if WATCHED && let Some(watch) = cx.watch.as_deref_mut() {
+            watch.before(cx.wave, &op.inst, &op.effects)?;
+        }
+        let flow = (op.exec)(&mut cx, &op.inst)?;
+        if WATCHED && let Some(watch) = cx.watch.as_deref_mut() {
+            watch.after(cx.wave, &op.inst, &op.effects)?;
+        }
+        match flow {
             Flow::Next => {
                 cx.wave.pc += op.bytes as u64;
                 position = op.next;

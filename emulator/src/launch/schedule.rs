@@ -8,6 +8,8 @@ use super::group::{Context, Group, Slice, Status, trap};
 use super::setup::Plan;
 use crate::fault::{Fault, Trap};
 use crate::memory::Memory;
+use crate::watch::{self, Watch};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -44,6 +46,8 @@ const DUMP_LINES: usize = 16;
 
 struct Shared<'a> {
     cx: Context<'a>,
+    /// There if anything looks on.
+    watch: Option<Arc<watch::Shared>>,
     next: AtomicU64,
     /// Counts barriers, ends and used-up slices of all threads.
     progress: AtomicU64,
@@ -60,7 +64,10 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
         _ => 1,
     };
     let threads = threads.min(usize::try_from(plan.groups).unwrap_or(usize::MAX));
+    let checks = plan.options.checks;
+    let watch = checks.any().then(|| Arc::new(watch::Shared { checks, ..Default::default() }));
     let shared = Shared {
+        watch,
         cx: Context { memory, module, plan, arch: pulp::Arch::new() },
         next: AtomicU64::new(0),
         progress: AtomicU64::new(0),
@@ -80,7 +87,11 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
     }
     match shared.trap.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(trap) => Err(trap),
-        None => Ok(shared.stats.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        None => {
+            let mut stats = shared.stats.into_inner().unwrap_or_else(PoisonError::into_inner);
+            stats.findings = shared.watch.map_or_else(Vec::new, |watch| watch.findings.take());
+            Ok(stats)
+        }
     }
 }
 
@@ -94,6 +105,9 @@ fn work(shared: &Shared) {
     if let Err(trap) = result {
         shared.stop.store(true, Relaxed);
         shared.trap.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(trap);
+    }
+    for group in worker.spare.iter_mut().chain(worker.resident.iter_mut().map(|resident| &mut resident.group)) {
+        group.finish();
     }
     shared.stats.lock().unwrap_or_else(PoisonError::into_inner).add(&worker.stats);
 }
@@ -144,7 +158,7 @@ impl Worker<'_> {
         if number >= plan.groups {
             return false;
         }
-        let mut group = self.spare.pop().unwrap_or_else(Group::new);
+        let mut group = self.spare.pop().unwrap_or_else(|| Group::new(self.shared.watch.clone().map(Watch::new)));
         group.start(plan, number);
         self.stats.workgroups += 1;
         self.stats.waves += plan.waves as u64;
