@@ -196,7 +196,7 @@ impl Drop for ArgumentBlock<'_> {
 
 /// All allocations of one device.
 pub struct Memory {
-    regions: Vec<Region>,    // sorted by base; the first is the arena of kernel arguments
+    regions: Vec<Region>,    // sorted by base; one is the arena of kernel arguments
     arena: Mutex<Vec<bool>>, // which of its pages are taken
     next: u64,
     total: u64,
@@ -242,17 +242,34 @@ impl Memory {
         let base = self.next;
         self.next = (base + bytes + RED_ZONE).next_multiple_of(ALIGN);
         self.used += bytes;
-        self.regions.push(Region { base, len: bytes, words, wide: Mutex::new(()) });
+        let index = self.regions.partition_point(|r| r.base < base);
+        self.regions.insert(index, Region { base, len: bytes, words, wide: Mutex::new(()) });
+        Ok(base)
+    }
+    /// Allocates `bytes` zeroed bytes at the address where the host keeps them, so that one pointer serves both sides as that of
+    /// `hipHostMalloc` does; aligned as the host's allocator aligns, at least to 4. It does not count as device memory. Its neighbours are
+    /// the host's, so that an overrun is caught only where no other such allocation follows.
+    pub fn alloc_host(&mut self, bytes: u64) -> Result<u64, MemoryError> {
+        let refused = MemoryError::OutOfMemory { bytes, free: self.free_bytes(), total: self.total };
+        let Ok(count) = usize::try_from(bytes.max(1).div_ceil(4)) else { return Err(refused) };
+        let words: Box<[AtomicU32]> = bytemuck::allocation::try_zeroed_slice_box(count).map_err(|()| refused)?;
+        // The address of an atomic may be written through from outside; what is behind it stays at its place when the box moves.
+        let base = words.as_ptr().expose_provenance() as u64;
+        let index = self.regions.partition_point(|r| r.base < base);
+        self.regions.insert(index, Region { base, len: bytes.max(1), words, wide: Mutex::new(()) });
         Ok(base)
     }
     /// Frees the allocation that starts at `base`.
     pub fn free(&mut self, base: u64) -> Result<(), MemoryError> {
         let index =
             self.regions.binary_search_by_key(&base, |r| r.base).map_err(|_| MemoryError::NotAllocated(base))?;
-        if index == 0 {
+        if base == ARENA {
             return Err(MemoryError::NotAllocated(base));
         }
-        self.used -= self.regions.remove(index).len;
+        let len = self.regions.remove(index).len;
+        if (FIRST..self.next).contains(&base) {
+            self.used -= len;
+        }
         Ok(())
     }
     /// The allocation that holds `address`.
@@ -275,9 +292,10 @@ impl Memory {
     }
     /// Where `address` lies relative to the allocation before it.
     pub fn nearest(&self, address: u64) -> String {
-        match self.regions.partition_point(|r| r.base <= address).checked_sub(1).map(|i| &self.regions[i]) {
+        let index = self.regions.partition_point(|r| r.base <= address);
+        match index.checked_sub(1).map(|before| &self.regions[before]) {
             None => "nothing is allocated there".into(),
-            Some(r) if r.base == ARENA && address - r.base >= r.len => match self.regions.get(1) {
+            Some(r) if r.base == ARENA && address - r.base >= r.len => match self.regions.get(index) {
                 None => "nothing is allocated".into(),
                 Some(first) => format!("{} bytes before the first", first.base - address),
             },
