@@ -14,5 +14,6 @@ pub mod matrix;
 pub mod memory_ops;
 pub mod packed;
 pub mod scalar;
+pub mod soft_float;
 pub mod transcendental;
 pub mod transpose;
