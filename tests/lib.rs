@@ -4,6 +4,7 @@ pub mod binary;
 pub mod code_object;
 pub mod fixtures;
 pub mod oracle;
+pub mod random;
 pub mod tolerances;
 
 /// Whether tests run on the card as well as in the emulator: `HW=1`.

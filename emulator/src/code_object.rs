@@ -7,10 +7,17 @@ mod metadata;
 use object::LittleEndian as Le;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _};
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Most bytes that the segments may span once loaded.
 pub const MAX_IMAGE_BYTES: u64 = 1 << 30;
+/// Most loadable segments; linkers make four.
+const MAX_SEGMENTS: usize = 64;
+/// Most relocations. Sections may name the same bytes any number of times, so the file's size is no bound.
+const MAX_RELOCATIONS: usize = 1 << 20;
+/// Most bytes of all symbol names together, which may share their characters as well.
+const MAX_NAME_BYTES: usize = 64 << 20;
 /// Bytes of a kernel descriptor.
 const DESCRIPTOR_BYTES: usize = 64;
 
@@ -311,10 +318,7 @@ fn parse(data: &[u8]) -> Result<CodeObject, CodeObjectError> {
     let relocations = read_relocations(header, data, &segments, &symbols)?;
     let note = find_note(header, data)?;
     let (target, kernels) = metadata::read(note)?;
-    let kernels = kernels
-        .into_iter()
-        .map(|kernel| attach_descriptor(kernel, &symbols, &segments, &code))
-        .collect::<Result<Vec<_>, _>>()?;
+    let kernels = attach_descriptors(kernels, &symbols, &segments, &code)?;
     let mut globals = Vec::new();
     let mut functions = Vec::new();
     for symbol in symbols.into_iter().flatten().filter(|s| s.defined) {
@@ -371,10 +375,14 @@ fn target_name(flags: u32) -> String {
 fn read_segments(header: &FileHeader64<Le>, data: &[u8]) -> Result<Vec<Segment>, CodeObjectError> {
     let headers = header.program_headers(Le, data).map_err(elf_error("program headers"))?;
     let mut segments: Vec<Segment> = Vec::new();
+    let mut copied = 0;
     let loads = headers.iter().filter(|p| p.p_type(Le) == elf::PT_LOAD && p.p_memsz(Le) > 0);
     for (index, p) in loads.enumerate() {
         let fail = |reason: String| CodeObjectError::Segment { index, reason };
         let (address, memory_bytes, file_bytes) = (p.p_vaddr(Le), p.p_memsz(Le), p.p_filesz(Le));
+        if index == MAX_SEGMENTS {
+            return Err(fail(format!("there are more than the {MAX_SEGMENTS} that are read")));
+        }
         if file_bytes > memory_bytes {
             return Err(fail(format!("{file_bytes} bytes in the file, {memory_bytes} in memory")));
         }
@@ -399,6 +407,10 @@ fn read_segments(header: &FileHeader64<Le>, data: &[u8]) -> Result<Vec<Segment>,
                 data.len()
             ))
         })?;
+        copied += bytes.len();
+        if copied > data.len() {
+            return Err(fail(format!("the segments hold {copied} bytes so far, the file has {}", data.len())));
+        }
         let executable = p.p_flags(Le).contains(elf::PF_X);
         segments.push(Segment { address, bytes: bytes.to_vec(), memory_bytes, executable });
     }
@@ -440,8 +452,13 @@ fn read_symbols(
     let sections = header.sections(Le, data).map_err(elf_error("section headers"))?;
     let table = sections.symbols(Le, data, elf::SHT_DYNSYM).map_err(elf_error("dynamic symbols"))?;
     let mut symbols = Vec::new();
+    let mut name_bytes = 0;
     for symbol in table.iter() {
         let name = symbol.name(Le, table.strings()).map_err(elf_error("symbol name"))?;
+        name_bytes += name.len();
+        if name_bytes > MAX_NAME_BYTES {
+            return Err(CodeObjectError::Elf(format!("symbol names have more than {MAX_NAME_BYTES} bytes")));
+        }
         let name = std::str::from_utf8(name)
             .map_err(|_| CodeObjectError::Elf(format!("symbol {} has a name that is not UTF-8", symbols.len())))?;
         if name.is_empty() {
@@ -473,6 +490,12 @@ fn read_relocations(
             return Err(CodeObjectError::Elf("relocations without addends (REL) are not used by this target".into()));
         }
         let Some((entries, _)) = section.rela(Le, data).map_err(elf_error("relocations"))? else { continue };
+        if relocations.len() + entries.len() > MAX_RELOCATIONS {
+            let count = relocations.len() + entries.len();
+            return Err(CodeObjectError::Elf(format!(
+                "{count} relocations or more, at most {MAX_RELOCATIONS} are read"
+            )));
+        }
         for entry in entries {
             relocations.push(read_relocation(entry, segments, symbols)?);
         }
@@ -527,17 +550,30 @@ fn find_note<'a>(header: &FileHeader64<Le>, data: &'a [u8]) -> Result<&'a [u8], 
     Err(CodeObjectError::Metadata("there is no AMDGPU note".into()))
 }
 
-/// Completes a kernel of the metadata by its descriptor.
+/// Completes the kernels of the metadata by their descriptors.
+fn attach_descriptors(
+    kernels: Vec<Kernel>,
+    symbols: &[Option<Symbol>],
+    segments: &[Segment],
+    code: &Range<u64>,
+) -> Result<Vec<Kernel>, CodeObjectError> {
+    let mut by_name: HashMap<&str, &Symbol> = HashMap::new();
+    for symbol in symbols.iter().flatten().filter(|s| s.defined) {
+        by_name.entry(&symbol.name).or_insert(symbol);
+    }
+    kernels.into_iter().map(|kernel| attach_descriptor(kernel, &by_name, segments, code)).collect()
+}
+
 fn attach_descriptor(
     mut kernel: Kernel,
-    symbols: &[Option<Symbol>],
+    symbols: &HashMap<&str, &Symbol>,
     segments: &[Segment],
     code: &Range<u64>,
 ) -> Result<Kernel, CodeObjectError> {
     let name = kernel.name.clone();
     let fail = |reason: String| CodeObjectError::Kernel { kernel: name.clone(), reason };
-    let find = |name: &str| symbols.iter().flatten().find(|s| s.name == name && s.defined);
-    let symbol = find(&kernel.symbol)
+    let symbol = symbols
+        .get(kernel.symbol.as_str())
         .ok_or_else(|| fail(format!("its descriptor {} is not among the symbols", kernel.symbol)))?;
     let at = symbol.address;
     let bytes = segments
@@ -566,7 +602,7 @@ fn attach_descriptor(
     }
     check_descriptor(&kernel, &descriptor, u16_at(58)).map_err(fail)?;
     kernel.entry = entry;
-    kernel.code_bytes = find(&kernel.name).filter(|s| s.address == entry).map_or(0, |s| s.size);
+    kernel.code_bytes = symbols.get(kernel.name.as_str()).filter(|s| s.address == entry).map_or(0, |s| s.size);
     kernel.descriptor = descriptor;
     Ok(kernel)
 }

@@ -5,38 +5,15 @@ use emulator::Memory;
 use emulator::isa;
 use emulator::wave::{Cx, EXEC, LaunchInfo, Lds, NULL, Wave};
 use proptest::prelude::*;
-
-/// Leading bits of each format, so that random words reach all of them.
-const FORMATS: &[(u32, u32)] = &[
-    (0x0000_0000, 0x7fff_ffff),
-    (0x7c00_0000, 0x01ff_ffff),
-    (0x7e00_0000, 0x01ff_ffff),
-    (0x8000_0000, 0x3fff_ffff),
-    (0xb000_0000, 0x0fff_ffff),
-    (0xbe80_0000, 0x007f_ffff),
-    (0xbf00_0000, 0x00ff_ffff),
-    (0xf400_0000, 0x03ff_ffff),
-    (0xd400_0000, 0x03ff_ffff),
-    (0xcc00_0000, 0x00ff_ffff),
-    (0xc800_0000, 0x03ff_ffff),
-    (0xd800_0000, 0x03ff_ffff),
-    (0xec00_0000, 0x003f_ffff),
-    (0xed00_0000, 0x003f_ffff),
-    (0xee00_0000, 0x003f_ffff),
-    (0xc400_0000, 0x03ff_ffff),
-    (0x0000_0000, 0xffff_ffff),
-];
+use zynfer_tests::random;
 
 fn words() -> impl Strategy<Value = Vec<u32>> {
-    (0..FORMATS.len(), prop::collection::vec(any::<u32>(), 1..5), 0u32..4).prop_map(|(format, mut words, register)| {
-        let (base, mask) = FORMATS[format];
-        words[0] = base | words[0] & mask;
-        // A scalar address of a random register hits `null` too seldom.
-        if register > 0 && base >> 24 >= 0xec {
-            words[0] = words[0] & !0x7f | [0, 124, 4, 124][register as usize];
-        }
-        words
-    })
+    (0..random::FORMATS.len(), prop::collection::vec(any::<u32>(), 1..5), 0usize..4).prop_map(
+        |(format, mut words, register)| {
+            random::shape(&mut words, format, register);
+            words
+        },
+    )
 }
 
 fn wave(seed: u64, base: u64) -> Wave {

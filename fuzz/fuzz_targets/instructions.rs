@@ -1,0 +1,9 @@
+//! Arbitrary bytes as a kernel's instructions: parse, load, launch. The body is shared with `tests/fuzz`; nothing is decided here.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    targets::instructions(bytes);
+});
