@@ -25,6 +25,8 @@ pub struct Region {
     len: u64,
     words: Box<[AtomicU32]>,
     wide: Mutex<()>,
+    /// A bit for each byte that something has written, where that is followed ([`Memory::follow_writes`]).
+    written: Option<Box<[AtomicU32]>>,
 }
 
 impl Region {
@@ -44,6 +46,32 @@ impl Region {
     #[inline(always)]
     pub fn contains(&self, address: u64, bytes: u64) -> bool {
         address.wrapping_sub(self.base) < self.len && self.len - (address - self.base) >= bytes
+    }
+    /// Whether all of `bytes` bytes at a byte offset have been written; where that is not followed, they have.
+    #[inline]
+    pub fn written(&self, offset: u64, bytes: u32) -> bool {
+        let Some(written) = &self.written else { return true };
+        let (word, shift) = ((offset >> 5) as usize, (offset & 31) as u32);
+        if shift + bytes <= 32 {
+            let wanted = (u32::MAX >> (32 - bytes.clamp(1, 32))) << shift;
+            return written[word].load(Relaxed) & wanted == wanted;
+        }
+        (offset..offset + bytes as u64).all(|byte| written[(byte >> 5) as usize].load(Relaxed) >> (byte & 31) & 1 != 0)
+    }
+    /// Notes that `bytes` bytes at a byte offset have been written.
+    pub fn mark_written(&self, offset: u64, bytes: u64) {
+        let Some(written) = &self.written else { return };
+        let end = offset + bytes;
+        let mut at = offset;
+        while at < end {
+            let (word, shift) = ((at >> 5) as usize, at & 31);
+            let count = (32 - shift).min(end - at);
+            let bits = (u32::MAX >> (32 - count)) << shift;
+            if written[word].load(Relaxed) & bits != bits {
+                written[word].fetch_or(bits, Relaxed);
+            }
+            at += count;
+        }
     }
     /// The dword at a byte offset that is a multiple of 4; the caller has checked bounds with [`Region::contains`].
     #[inline(always)]
@@ -201,15 +229,37 @@ pub struct Memory {
     next: u64,
     total: u64,
     used: u64,
+    follow: bool,
 }
 
 impl Memory {
     /// An empty memory that refuses to hold more than `total` bytes.
     pub fn new(total: u64) -> Self {
         let words = bytemuck::allocation::zeroed_slice_box((ARENA_BYTES / 4) as usize);
-        let arena = Region { base: ARENA, len: ARENA_BYTES, words, wide: Mutex::new(()) };
+        let arena = Region { base: ARENA, len: ARENA_BYTES, words, wide: Mutex::new(()), written: None };
         let pages = vec![false; (ARENA_BYTES / ARENA_PAGE) as usize];
-        Memory { regions: vec![arena], arena: Mutex::new(pages), next: FIRST, total, used: 0 }
+        Memory { regions: vec![arena], arena: Mutex::new(pages), next: FIRST, total, used: 0, follow: false }
+    }
+    /// From now on allocations know which of their bytes have been written, by the host or by a kernel that is checked for it. What
+    /// was allocated before counts as written.
+    pub fn follow_writes(&mut self) {
+        self.follow = true;
+    }
+    /// Declares bytes written, whatever they hold.
+    pub fn mark_written(&self, address: u64, bytes: u64) -> Result<(), MemoryError> {
+        if bytes > 0 {
+            let (region, at) = self.range(address, bytes)?;
+            region.mark_written(at, bytes);
+        }
+        Ok(())
+    }
+    /// Declares all bytes of the allocation at `base` unwritten, whatever they hold.
+    pub fn mark_unwritten(&self, base: u64) -> Result<(), MemoryError> {
+        let region = self.region(base).filter(|region| region.base == base).ok_or(MemoryError::NotAllocated(base))?;
+        for word in region.written.iter().flatten() {
+            word.store(0, Relaxed);
+        }
+        Ok(())
     }
     /// Room for the arguments of one launch, freed when the block is dropped. It needs no `&mut`: launches run side by side.
     pub fn arguments(&self, bytes: u64) -> Result<ArgumentBlock<'_>, MemoryError> {
@@ -238,12 +288,16 @@ impl Memory {
             return Err(refused);
         }
         let Ok(count) = usize::try_from(bytes.div_ceil(4)) else { return Err(refused) };
-        let words = bytemuck::allocation::try_zeroed_slice_box(count).map_err(|()| refused)?;
+        let words = bytemuck::allocation::try_zeroed_slice_box(count).map_err(|()| refused.clone())?;
+        let written = match self.follow {
+            true => Some(bytemuck::allocation::try_zeroed_slice_box(count.div_ceil(8)).map_err(|()| refused)?),
+            false => None,
+        };
         let base = self.next;
         self.next = (base + bytes + RED_ZONE).next_multiple_of(ALIGN);
         self.used += bytes;
         let index = self.regions.partition_point(|r| r.base < base);
-        self.regions.insert(index, Region { base, len: bytes, words, wide: Mutex::new(()) });
+        self.regions.insert(index, Region { base, len: bytes, words, wide: Mutex::new(()), written });
         Ok(base)
     }
     /// Allocates `bytes` zeroed bytes at the address where the host keeps them, so that one pointer serves both sides as that of
@@ -256,7 +310,9 @@ impl Memory {
         // The address of an atomic may be written through from outside; what is behind it stays at its place when the box moves.
         let base = words.as_ptr().expose_provenance() as u64;
         let index = self.regions.partition_point(|r| r.base < base);
-        self.regions.insert(index, Region { base, len: bytes.max(1), words, wide: Mutex::new(()) });
+        // The host writes past this module's functions, so nothing is known of what it wrote.
+        let written = None;
+        self.regions.insert(index, Region { base, len: bytes.max(1), words, wide: Mutex::new(()), written });
         Ok(base)
     }
     /// Frees the allocation that starts at `base`.
@@ -340,6 +396,7 @@ impl Memory {
             return Ok(());
         }
         let (region, mut at) = self.range(address, data.len() as u64)?;
+        region.mark_written(at, data.len() as u64);
         let head = (at.wrapping_neg() & 3).min(data.len() as u64) as usize;
         let (head, rest) = data.split_at(head);
         for &byte in head {
@@ -364,6 +421,7 @@ impl Memory {
             return Ok(());
         }
         let (region, mut at) = self.range(address, bytes)?;
+        region.mark_written(at, bytes);
         let end = at + bytes;
         while at < end {
             if at & 3 == 0 && end - at >= 4 {

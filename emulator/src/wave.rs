@@ -80,7 +80,30 @@ pub struct Wave {
     pub signalled: bool,
 }
 
+impl Default for Wave {
+    fn default() -> Wave {
+        Wave::new()
+    }
+}
+
 impl Wave {
+    /// A wave with everything 0.
+    pub fn new() -> Wave {
+        let registers: Box<[Lanes]> = vec![[0; 32]; 256].into_boxed_slice();
+        let vgpr = registers.try_into().unwrap_or_else(|_| unreachable!("the slice has 256 registers"));
+        Wave {
+            pc: 0,
+            sgpr: [0; 128],
+            scc: false,
+            mode: 0,
+            vgpr,
+            scratch: Vec::new(),
+            scratch_bytes: 0,
+            index: 0,
+            executed: 0,
+            signalled: false,
+        }
+    }
     /// The low half of EXEC: which lanes are on.
     #[inline(always)]
     pub fn exec(&self) -> u32 {

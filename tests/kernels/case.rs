@@ -109,6 +109,9 @@ impl Case {
     /// Runs it. Buffers that no expectation names and that are larger than a gigabyte are not read back.
     pub fn run(&self, options: Options) -> Outcome {
         let mut memory = Memory::new(16 << 30);
+        if options.checks.init {
+            memory.follow_writes();
+        }
         let object = CodeObject::parse(&self.read(&self.code_object)).unwrap();
         let module = LoadedModule::load(object, &mut memory).unwrap();
         let extra: HashMap<&str, u64> = self
@@ -163,8 +166,15 @@ impl Case {
         match &arg.file {
             Some(file) => memory.write(address, &self.read(file)).unwrap(),
             None => match arg.fill.unwrap() {
-                0 => {} // fresh memory is zero; a fill would touch every page
-                fill => memory.fill(address, bytes, fill).unwrap(),
+                // Fresh memory is zero; a fill would touch every page.
+                0 => memory.mark_written(address, bytes).unwrap(),
+                fill => {
+                    memory.fill(address, bytes, fill).unwrap();
+                    if arg.role.as_deref() == Some("out") {
+                        // What the bytes hold is only there to be missed.
+                        memory.mark_unwritten(address).unwrap();
+                    }
+                }
             },
         }
         for pointer in &arg.pointers {

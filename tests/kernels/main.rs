@@ -2,6 +2,7 @@
 //! does not check what the emulator has no check for yet (races, missing waits, uninitialised reads).
 
 mod case;
+mod definedness;
 mod launches;
 mod objects;
 

@@ -81,10 +81,10 @@ impl Place for Global<'_> {
 }
 
 /// Dwords of one thread: LDS (stride 1), or one lane's scratch (every 32nd dword from the lane's first).
-struct Words<'a> {
-    words: &'a mut [u32],
-    stride: usize,
-    first: usize,
+pub(crate) struct Words<'a> {
+    pub words: &'a mut [u32],
+    pub stride: usize,
+    pub first: usize,
 }
 
 impl Words<'_> {

@@ -266,6 +266,7 @@ impl LoadedModule {
 }
 
 fn fill(object: &CodeObject, memory: &Memory, base: u64) -> Result<Code, MemoryError> {
+    memory.mark_written(base, object.image_bytes())?; // what a segment leaves out is zero
     for segment in object.segments() {
         memory.write(base + segment.address, &segment.bytes)?;
     }

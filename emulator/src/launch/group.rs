@@ -6,7 +6,7 @@ use crate::fault::{Fault, Trap};
 use crate::isa;
 use crate::memory::Memory;
 use crate::watch::{Start, Watch};
-use crate::wave::{Barrier, Cx, EXEC, Flow, Lanes, Lds, NULL, TTMP0, Wave};
+use crate::wave::{Barrier, Cx, EXEC, Flow, Lds, NULL, TTMP0, Wave};
 
 /// Whether a wave can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,23 +55,6 @@ pub(super) struct Context<'a> {
     pub arch: pulp::Arch,
 }
 
-fn new_wave() -> Wave {
-    let registers: Box<[Lanes]> = vec![[0; 32]; 256].into_boxed_slice();
-    let vgpr = registers.try_into().unwrap_or_else(|_| unreachable!("the slice has 256 registers"));
-    Wave {
-        pc: 0,
-        sgpr: [0; 128],
-        scc: false,
-        mode: 0,
-        vgpr,
-        scratch: Vec::new(),
-        scratch_bytes: 0,
-        index: 0,
-        executed: 0,
-        signalled: false,
-    }
-}
-
 impl Group {
     pub fn new(watch: Option<Watch>) -> Group {
         let lds = Lds { words: Vec::new(), bytes: 0 };
@@ -97,7 +80,7 @@ impl Group {
         let count = plan.waves as usize;
         self.slots.truncate(count);
         while self.slots.len() < count {
-            self.slots.push(Slot { wave: new_wave(), status: Status::Ready, complete: false, site: 0 });
+            self.slots.push(Slot { wave: Wave::new(), status: Status::Ready, complete: false, site: 0 });
         }
         for (index, slot) in self.slots.iter_mut().enumerate() {
             slot.status = Status::Ready;

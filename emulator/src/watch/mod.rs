@@ -3,6 +3,7 @@
 //! changes what the instruction does, and a launch that is not watched pays one test per memory instruction for it.
 
 pub mod finding;
+mod init;
 
 use crate::execute::memory_ops::{Load, Store};
 use crate::fault::{Access, Fault};
@@ -136,33 +137,51 @@ pub struct Start {
 pub struct Watch {
     shared: Arc<Shared>,
     workgroup: [u32; 3],
+    init: Option<Box<init::Init>>,
 }
 
 impl Watch {
     /// For one resident workgroup after another of a launch.
     pub fn new(shared: Arc<Shared>) -> Watch {
-        Watch { shared, workgroup: [0; 3] }
+        let init = shared.checks.init.then(Box::default);
+        Watch { shared, workgroup: [0; 3], init }
     }
 
     /// A workgroup begins; what was known of the one before is forgotten.
     pub fn started(&mut self, start: &Start) {
         self.workgroup = start.workgroup;
+        if let Some(init) = &mut self.init {
+            init.started(start);
+        }
     }
 
     /// `inst` is about to execute.
     #[inline]
-    pub fn before(&mut self, _wave: &Wave, _inst: &Inst, _effects: &Effects) -> Result<(), Box<Fault>> {
+    pub fn before(&mut self, wave: &Wave, inst: &Inst, effects: &Effects) -> Result<(), Box<Fault>> {
+        if let Some(init) = &mut self.init {
+            let mut found = Vec::new();
+            init.before(wave, inst, effects, &mut found);
+            self.report_uses(wave, found);
+        }
         Ok(())
     }
 
     /// `inst`, which was announced with [`Watch::before`], is about to access memory. Some instructions do so more than once.
-    pub fn accessed(&mut self, _memory: &Memory, _wave: &Wave, _accessed: &Accessed) -> Result<(), Box<Fault>> {
+    pub fn accessed(&mut self, memory: &Memory, wave: &Wave, accessed: &Accessed) -> Result<(), Box<Fault>> {
+        if let Some(init) = &mut self.init {
+            let mut found = Vec::new();
+            init.accessed(memory, wave, accessed, &mut found);
+            self.report_uses(wave, found);
+        }
         Ok(())
     }
 
     /// `inst` has executed; the wave's pc is still at it.
     #[inline]
-    pub fn after(&mut self, _wave: &Wave, _inst: &Inst, _effects: &Effects) -> Result<(), Box<Fault>> {
+    pub fn after(&mut self, wave: &Wave, inst: &Inst, _effects: &Effects) -> Result<(), Box<Fault>> {
+        if let Some(init) = &mut self.init {
+            init.after(wave, inst);
+        }
         Ok(())
     }
 

@@ -1,0 +1,158 @@
+//! The undefined bits of one wave: a 1 where the register's bit was never written or comes from such bits. A register that has any is
+//! noted in a set, so that instructions on clean registers cost a look at a few bits.
+
+use super::super::finding::Class;
+use crate::isa::Src;
+use crate::isa::effects::{File, Span};
+use crate::wave::{EXEC, Lanes, NULL, TTMP0};
+
+/// Shadow registers of one wave.
+#[derive(Debug)]
+pub(super) struct Shadow {
+    /// Undefined bits of the scalar file.
+    pub sgpr: [u32; 128],
+    /// Whether SCC is undefined.
+    pub scc: bool,
+    /// Undefined bits of the vector file.
+    pub vgpr: Box<[Lanes; 256]>,
+    /// Undefined bits of scratch, laid out as [`crate::wave::Wave::scratch`].
+    pub scratch: Vec<u32>,
+    /// Where undefined bits of a vector register come from.
+    pub vector_origin: [Class; 256],
+    /// Where undefined bits of a scalar register come from.
+    pub scalar_origin: [Class; 128],
+    /// Where undefined bits in SCC come from.
+    pub scc_origin: Class,
+    vector_set: [u64; 4],
+    scalar_set: u128,
+}
+
+impl Shadow {
+    pub fn new() -> Shadow {
+        let registers: Box<[Lanes]> = vec![[0; 32]; 256].into_boxed_slice();
+        let vgpr = registers.try_into().unwrap_or_else(|_| unreachable!("the slice has 256 registers"));
+        let never = Class::UninitializedRegisterRead;
+        Shadow {
+            sgpr: [0; 128],
+            scc: false,
+            vgpr,
+            scratch: Vec::new(),
+            vector_origin: [never; 256],
+            scalar_origin: [never; 128],
+            scc_origin: never,
+            vector_set: [0; 4],
+            scalar_set: 0,
+        }
+    }
+
+    /// A wave begins: all is undefined but its arguments, ids, v0 and EXEC.
+    pub fn start(&mut self, user_sgprs: u8, scratch_words: usize) {
+        let never = Class::UninitializedRegisterRead;
+        self.sgpr = [u32::MAX; 128];
+        self.scalar_set = u128::MAX;
+        for defined in (0..user_sgprs).chain(TTMP0 + 7..TTMP0 + 10).chain([NULL, EXEC, EXEC + 1]) {
+            self.set_scalar(defined, 0, never);
+        }
+        self.scc = true;
+        self.vgpr.fill([u32::MAX; 32]);
+        self.vgpr[0] = [0; 32];
+        self.vector_set = [u64::MAX; 4];
+        self.vector_set[0] &= !1;
+        self.vector_origin = [never; 256];
+        self.scalar_origin = [never; 128];
+        self.scc_origin = never;
+        self.scratch.clear();
+        self.scratch.resize(scratch_words, u32::MAX);
+    }
+
+    /// Whether any register of a span has undefined bits.
+    #[inline]
+    pub fn any(&self, span: Span) -> bool {
+        (span.first as u16..span.end()).any(|index| match span.file {
+            File::Vector => self.dirty_vector(index as u8),
+            File::Scalar => self.scalar_set >> (index & 127) & 1 != 0,
+        })
+    }
+
+    #[inline]
+    pub fn dirty_vector(&self, index: u8) -> bool {
+        self.vector_set[(index >> 6) as usize] >> (index & 63) & 1 != 0
+    }
+
+    /// Notes whether a vector register, changed in place, has undefined bits.
+    pub fn settle(&mut self, index: u8) {
+        let dirty = self.vgpr[index as usize].iter().any(|&bits| bits != 0);
+        let set = &mut self.vector_set[(index >> 6) as usize];
+        *set = *set & !(1 << (index & 63)) | (dirty as u64) << (index & 63);
+    }
+
+    /// Sets the undefined bits of a vector register in the lanes and bits given.
+    pub fn set_vector(&mut self, index: u8, lanes: u32, bits: u32, value: &Lanes, origin: Class) {
+        if !self.dirty_vector(index) && value.iter().all(|&undefined| undefined == 0) {
+            return;
+        }
+        for (lane, register) in self.vgpr[index as usize].iter_mut().enumerate() {
+            if lanes >> lane & 1 != 0 {
+                *register = *register & !bits | value[lane] & bits;
+            }
+        }
+        if value.iter().any(|&undefined| undefined != 0) {
+            self.vector_origin[index as usize] = origin;
+        }
+        self.settle(index);
+    }
+
+    /// A vector register is written whole in these lanes.
+    #[inline]
+    pub fn clear_vector(&mut self, index: u8, lanes: u32, bits: u32) {
+        if self.dirty_vector(index) {
+            self.set_vector(index, lanes, bits, &[0; 32], Class::UninitializedRegisterRead);
+        }
+    }
+
+    /// Sets the undefined bits of a scalar register.
+    pub fn set_scalar(&mut self, index: u8, value: u32, origin: Class) {
+        let index = index & 127;
+        if index == NULL {
+            return;
+        }
+        self.sgpr[index as usize] = value;
+        self.scalar_set = self.scalar_set & !(1 << index) | ((value != 0) as u128) << index;
+        if value != 0 {
+            self.scalar_origin[index as usize] = origin;
+        }
+    }
+
+    /// Undefined bits of a source, one dword of it, in all lanes.
+    pub fn lanes(&self, src: Src, dword: u8) -> Lanes {
+        match src {
+            Src::Vgpr(first) => self.vgpr[first.wrapping_add(dword) as usize],
+            other => [self.scalar(other, dword); 32],
+        }
+    }
+
+    /// Undefined bits of a scalar source, one dword of it.
+    pub fn scalar(&self, src: Src, dword: u8) -> u32 {
+        match src {
+            Src::Sgpr(NULL) | Src::Const(_) | Src::Vgpr(_) => 0,
+            Src::Sgpr(first) => self.sgpr[(first.wrapping_add(dword) & 127) as usize],
+            Src::Scc => {
+                if self.scc {
+                    u32::MAX
+                } else {
+                    0
+                }
+            }
+        }
+    }
+
+    /// Where the undefined bits of a source come from.
+    pub fn origin(&self, src: Src) -> Class {
+        match src {
+            Src::Vgpr(first) => self.vector_origin[first as usize],
+            Src::Sgpr(first) => self.scalar_origin[(first & 127) as usize],
+            Src::Scc => self.scc_origin,
+            Src::Const(_) => Class::UninitializedRegisterRead,
+        }
+    }
+}
