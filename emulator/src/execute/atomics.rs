@@ -1,6 +1,6 @@
 //! What a read-modify-write computes: old value, data and second operand give the new value. The same operations serve global memory,
-//! LDS and buffers. Memory float adds keep denormals and round to nearest even whatever MODE says; the LDS ones do the same here,
-//! which differs from hardware only where MODE flushes denormals (our kernels keep them).
+//! LDS and buffers. Memory float operations keep denormals and round to nearest even whatever MODE says. Those of LDS round
+//! so too, but MODE says whether they flush denormals: of the inputs, before the operation, and of sums.
 
 use super::convert::{f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::float::{max_num, max_num64, min_num, min_num64};
@@ -108,4 +108,63 @@ pub fn pk_add_f16(old: u32, data: u32, _: u32) -> u32 {
 pub fn pk_add_bf16(old: u32, data: u32, _: u32) -> u32 {
     let add = |a: u32, b: u32| f32_to_bf16(f32::from_bits(a << 16) + f32::from_bits(b << 16));
     add(old, data) | add(old >> 16, data >> 16) << 16
+}
+
+/// Flushes an f32 denormal.
+const fn flush32(x: u32) -> u32 {
+    if x & 0x7f80_0000 == 0 { x & 0x8000_0000 } else { x }
+}
+/// Flushes an f64 denormal.
+const fn flush64(x: u64) -> u64 {
+    if x & 0x7ff0_0000_0000_0000 == 0 { x & 1 << 63 } else { x }
+}
+/// Flushes the f16 denormals of a pair.
+const fn flush_f16(x: u32) -> u32 {
+    let (low, high) = (x & 0x7c00 != 0, x & 0x7c00_0000 != 0);
+    x & (if low { 0xffff } else { 0x8000 } | if high { 0xffff_0000 } else { 0x8000_0000 })
+}
+/// Flushes the bf16 denormals of a pair.
+const fn flush_bf16(x: u32) -> u32 {
+    flush32(x & 0xffff_0000) | flush32(x << 16) >> 16
+}
+
+/// Picks among the four combinations of flushing inputs and outputs that two bits of MODE (set: keep) say.
+macro_rules! by_mode {
+    ($($(#[$doc:meta])* $name:ident: $op:ty = $raw:ident, $ty:ty, $shift:literal, $flush_in:ident, $flush_out:expr;)*) => { $(
+        $(#[$doc])*
+        pub fn $name(mode: u32) -> $op {
+            fn flushed<const INPUTS: bool, const OUTPUTS: bool>(old: $ty, data: $ty, second: $ty) -> $ty {
+                let (a, b) = if INPUTS { ($flush_in(old), $flush_in(data)) } else { (old, data) };
+                let value = $raw(a, b, second);
+                if OUTPUTS { $flush_out(value) } else { value }
+            }
+            match mode >> $shift & 3 {
+                0 => flushed::<true, true>,
+                1 => flushed::<false, true>,
+                2 => flushed::<true, false>,
+                _ => $raw,
+            }
+        }
+    )* };
+}
+
+fn same<T>(value: T) -> T {
+    value
+}
+
+by_mode! {
+    /// LDS: f32 sum.
+    lds_add_f32: Op32 = add_f32, u32, 4, flush32, flush32;
+    /// LDS: f32 minimum, which looks at the denormals of its inputs only.
+    lds_min_num_f32: Op32 = min_num_f32, u32, 4, flush32, same;
+    /// LDS: f32 maximum.
+    lds_max_num_f32: Op32 = max_num_f32, u32, 4, flush32, same;
+    /// LDS: f64 minimum.
+    lds_min_num_f64: Op64 = min_num_f64, u64, 6, flush64, same;
+    /// LDS: f64 maximum.
+    lds_max_num_f64: Op64 = max_num_f64, u64, 6, flush64, same;
+    /// LDS: two f16 sums.
+    lds_pk_add_f16: Op32 = pk_add_f16, u32, 6, flush_f16, flush_f16;
+    /// LDS: two bf16 sums; their denormals go by the fields of f16.
+    lds_pk_add_bf16: Op32 = pk_add_bf16, u32, 6, flush_bf16, flush_bf16;
 }

@@ -1,7 +1,6 @@
 //! Lane exchange as the LDS hardware does it: permutes by byte addresses and swizzles by pattern. DPP and the VALU's permlanes are not
 //! here.
 
-use crate::fault::Fault;
 use crate::wave::Lanes;
 
 /// Each lane takes the value of lane (address + offset) / 4 mod 32, or 0 where that lane is not `readable`.
@@ -23,14 +22,14 @@ pub fn push(addresses: &Lanes, offset: u32, values: &Lanes, mask: u32) -> Lanes 
     out
 }
 
-/// `ds_swizzle_b32`; a lane whose source is not in `mask` gets 0. FFT patterns are refused: their order is not published in a form
-/// that two sources agree on.
-pub fn swizzle(values: &Lanes, pattern: u32, mask: u32) -> Result<Lanes, Box<Fault>> {
-    if pattern >= 0xe000 {
-        return Err(Box::new(Fault::Unsupported("ds_swizzle_b32 in FFT mode".into())));
-    }
+/// `ds_swizzle_b32`; a lane whose source is not in `mask` gets 0. From 0xe000 on the pattern is that of a fast Fourier transform: the
+/// lane's five bits reversed, except those that its low bits keep.
+pub fn swizzle(values: &Lanes, pattern: u32, mask: u32) -> Lanes {
     let source = |lane: u32| -> u32 {
-        if pattern >= 0xc000 {
+        if pattern >= 0xe000 {
+            let keep = pattern & 31;
+            lane.reverse_bits() >> 27 >> keep.count_ones() | lane & keep
+        } else if pattern >= 0xc000 {
             let (keep, by) = (pattern & 31, pattern >> 5 & 31);
             let moved = if pattern >> 10 & 1 != 0 { lane.wrapping_sub(by) } else { lane + by };
             lane & keep | moved & !keep & 31
@@ -40,8 +39,8 @@ pub fn swizzle(values: &Lanes, pattern: u32, mask: u32) -> Result<Lanes, Box<Fau
             (lane & pattern & 31 | pattern >> 5 & 31) ^ pattern >> 10 & 31
         }
     };
-    Ok(std::array::from_fn(|lane| {
+    std::array::from_fn(|lane| {
         let from = source(lane as u32);
         if mask >> from & 1 != 0 { values[from as usize] } else { 0 }
-    }))
+    })
 }

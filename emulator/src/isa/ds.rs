@@ -1,11 +1,12 @@
 //! The DS format: LDS loads, stores and atomics, and the lane exchanges that go through LDS hardware. `src` is address, data 0, data 1;
-//! `imm` the 16-bit offset, or offset0 | offset1 << 16 for the two-address forms. Ray tracing's stack is refused. Semantics of
-//! a lane stand in `execute`.
+//! `imm` the 16-bit offset, or offset0 | offset1 << 16 for the two-address forms. Ray tracing's stack traps by name. Float
+//! atomics flush denormals where MODE says so. Semantics of a lane stand in `execute`.
 
 use super::operand::{vgpr, vgpr_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::atomics::{self as a, Op32, Op64};
 use crate::execute::exchange;
+use crate::execute::scalar::unsupported;
 use crate::execute::memory_ops::{Atomic32, Atomic64, LaneOp, Load, LoadTo, Store, StoreFrom, lds};
 use crate::wave::{Cx, Exec, Flow, M0, Step};
 
@@ -16,7 +17,7 @@ const STRIDE64: u32 = 2;
 /// The offset is a pattern of `ds_swizzle_b32`.
 const SWIZZLE: u32 = 4;
 
-use Ty::{B32, B64, B96, B128, None as No};
+use Ty::{B32, B64, B96, B128, B256, None as No};
 
 const fn load(op: u16, name: &'static str, d: Ty, exec: Exec) -> Row {
     Row { op, name, d, s: [B32, No, No], flags: 0, exec }
@@ -33,6 +34,10 @@ const fn atomic(op: u16, name: &'static str, d: Ty, data: Ty, exec: Exec) -> Row
 }
 const fn atomic2(op: u16, name: &'static str, d: Ty, data: Ty, flags: u32, exec: Exec) -> Row {
     Row { op, name, d, s: [B32, data, data], flags, exec }
+}
+/// The stack of ray tracing. It also writes its address register, which no operand here says.
+const fn bvh(op: u16, name: &'static str, d: Ty, nodes: Ty) -> Row {
+    Row { op, name, d, s: [B32, B32, nodes], flags: 0, exec: |_, i| unsupported(format!("{} belongs to ray tracing", i.row.name)) }
 }
 
 /// Its instructions.
@@ -54,9 +59,9 @@ pub static ROWS: &[Row] = &[
     store2(14, "ds_store_2addr_b32", B32, TWO, |cx, i| store_two(cx, i, Store::B32)),
     store2(15, "ds_store_2addr_stride64_b32", B32, TWO | STRIDE64, |cx, i| store_two(cx, i, Store::B32)),
     atomic2(16, "ds_cmpstore_b32", No, B32, 0, |cx, i| atomic32(cx, i, a::cmpswap32)),
-    atomic(18, "ds_min_num_f32", No, B32, |cx, i| atomic32(cx, i, a::min_num_f32)),
-    atomic(19, "ds_max_num_f32", No, B32, |cx, i| atomic32(cx, i, a::max_num_f32)),
-    atomic(21, "ds_add_f32", No, B32, |cx, i| atomic32(cx, i, a::add_f32)),
+    atomic(18, "ds_min_num_f32", No, B32, |cx, i| float32(cx, i, a::lds_min_num_f32)),
+    atomic(19, "ds_max_num_f32", No, B32, |cx, i| float32(cx, i, a::lds_max_num_f32)),
+    atomic(21, "ds_add_f32", No, B32, |cx, i| float32(cx, i, a::lds_add_f32)),
     store(30, "ds_store_b8", B32, |cx, i| store_one(cx, i, Store::B8)),
     store(31, "ds_store_b16", B32, |cx, i| store_one(cx, i, Store::B16)),
     atomic(32, "ds_add_rtn_u32", B32, B32, |cx, i| atomic32(cx, i, a::add32)),
@@ -76,8 +81,8 @@ pub static ROWS: &[Row] = &[
     atomic2(46, "ds_storexchg_2addr_rtn_b32", B64, B32, TWO, exchange_two32),
     atomic2(47, "ds_storexchg_2addr_stride64_rtn_b32", B64, B32, TWO | STRIDE64, exchange_two32),
     atomic2(48, "ds_cmpstore_rtn_b32", B32, B32, 0, |cx, i| atomic32(cx, i, a::cmpswap32)),
-    atomic(50, "ds_min_num_rtn_f32", B32, B32, |cx, i| atomic32(cx, i, a::min_num_f32)),
-    atomic(51, "ds_max_num_rtn_f32", B32, B32, |cx, i| atomic32(cx, i, a::max_num_f32)),
+    atomic(50, "ds_min_num_rtn_f32", B32, B32, |cx, i| float32(cx, i, a::lds_min_num_f32)),
+    atomic(51, "ds_max_num_rtn_f32", B32, B32, |cx, i| float32(cx, i, a::lds_max_num_f32)),
     Row { op: 53, name: "ds_swizzle_b32", d: B32, s: [B32, No, No], flags: SWIZZLE, exec: swizzle },
     load(54, "ds_load_b32", B32, |cx, i| load_one(cx, i, Load::B32)),
     Row { op: 55, name: "ds_load_2addr_b32", d: B64, s: [B32, No, No], flags: TWO, exec: load_two32 },
@@ -112,8 +117,8 @@ pub static ROWS: &[Row] = &[
     store2(78, "ds_store_2addr_b64", B64, TWO, |cx, i| store_two(cx, i, Store::B64)),
     store2(79, "ds_store_2addr_stride64_b64", B64, TWO | STRIDE64, |cx, i| store_two(cx, i, Store::B64)),
     atomic2(80, "ds_cmpstore_b64", No, B64, 0, |cx, i| atomic64(cx, i, a::cmpswap64)),
-    atomic(82, "ds_min_num_f64", No, B64, |cx, i| atomic64(cx, i, a::min_num_f64)),
-    atomic(83, "ds_max_num_f64", No, B64, |cx, i| atomic64(cx, i, a::max_num_f64)),
+    atomic(82, "ds_min_num_f64", No, B64, |cx, i| float64(cx, i, a::lds_min_num_f64)),
+    atomic(83, "ds_max_num_f64", No, B64, |cx, i| float64(cx, i, a::lds_max_num_f64)),
     atomic(96, "ds_add_rtn_u64", B64, B64, |cx, i| atomic64(cx, i, a::add64)),
     atomic(97, "ds_sub_rtn_u64", B64, B64, |cx, i| atomic64(cx, i, a::sub64)),
     atomic(98, "ds_rsub_rtn_u64", B64, B64, |cx, i| atomic64(cx, i, a::rsub64)),
@@ -131,8 +136,8 @@ pub static ROWS: &[Row] = &[
     atomic2(110, "ds_storexchg_2addr_rtn_b64", B128, B64, TWO, exchange_two64),
     atomic2(111, "ds_storexchg_2addr_stride64_rtn_b64", B128, B64, TWO | STRIDE64, exchange_two64),
     atomic2(112, "ds_cmpstore_rtn_b64", B64, B64, 0, |cx, i| atomic64(cx, i, a::cmpswap64)),
-    atomic(114, "ds_min_num_rtn_f64", B64, B64, |cx, i| atomic64(cx, i, a::min_num_f64)),
-    atomic(115, "ds_max_num_rtn_f64", B64, B64, |cx, i| atomic64(cx, i, a::max_num_f64)),
+    atomic(114, "ds_min_num_rtn_f64", B64, B64, |cx, i| float64(cx, i, a::lds_min_num_f64)),
+    atomic(115, "ds_max_num_rtn_f64", B64, B64, |cx, i| float64(cx, i, a::lds_max_num_f64)),
     load(118, "ds_load_b64", B64, |cx, i| load_one(cx, i, Load::B64)),
     Row { op: 119, name: "ds_load_2addr_b64", d: B128, s: [B32, No, No], flags: TWO, exec: load_two64 },
     Row {
@@ -143,12 +148,12 @@ pub static ROWS: &[Row] = &[
         flags: TWO | STRIDE64,
         exec: load_two64,
     },
-    atomic(121, "ds_add_rtn_f32", B32, B32, |cx, i| atomic32(cx, i, a::add_f32)),
+    atomic(121, "ds_add_rtn_f32", B32, B32, |cx, i| float32(cx, i, a::lds_add_f32)),
     atomic(126, "ds_condxchg32_rtn_b64", B64, B64, |cx, i| atomic64(cx, i, a::condxchg)),
     atomic(152, "ds_cond_sub_u32", No, B32, |cx, i| atomic32(cx, i, a::cond_sub32)),
     atomic(153, "ds_sub_clamp_u32", No, B32, |cx, i| atomic32(cx, i, a::sub_clamp32)),
-    atomic(154, "ds_pk_add_f16", No, B32, |cx, i| atomic32(cx, i, a::pk_add_f16)),
-    atomic(155, "ds_pk_add_bf16", No, B32, |cx, i| atomic32(cx, i, a::pk_add_bf16)),
+    atomic(154, "ds_pk_add_f16", No, B32, |cx, i| float32(cx, i, a::lds_pk_add_f16)),
+    atomic(155, "ds_pk_add_bf16", No, B32, |cx, i| float32(cx, i, a::lds_pk_add_bf16)),
     store(160, "ds_store_b8_d16_hi", B32, |cx, i| store_one(cx, i, Store::D16_HI_B8)),
     store(161, "ds_store_b16_d16_hi", B32, |cx, i| store_one(cx, i, Store::D16_HI_B16)),
     load(162, "ds_load_u8_d16", B32, |cx, i| load_one(cx, i, Load::D16_U8)),
@@ -159,8 +164,8 @@ pub static ROWS: &[Row] = &[
     load(167, "ds_load_u16_d16_hi", B32, |cx, i| load_one(cx, i, Load::D16_HI_B16)),
     atomic(168, "ds_cond_sub_rtn_u32", B32, B32, |cx, i| atomic32(cx, i, a::cond_sub32)),
     atomic(169, "ds_sub_clamp_rtn_u32", B32, B32, |cx, i| atomic32(cx, i, a::sub_clamp32)),
-    atomic(170, "ds_pk_add_rtn_f16", B32, B32, |cx, i| atomic32(cx, i, a::pk_add_f16)),
-    atomic(171, "ds_pk_add_rtn_bf16", B32, B32, |cx, i| atomic32(cx, i, a::pk_add_bf16)),
+    atomic(170, "ds_pk_add_rtn_f16", B32, B32, |cx, i| float32(cx, i, a::lds_pk_add_f16)),
+    atomic(171, "ds_pk_add_rtn_bf16", B32, B32, |cx, i| float32(cx, i, a::lds_pk_add_bf16)),
     Row { op: 176, name: "ds_store_addtid_b32", d: No, s: [No, B32, No], flags: 0, exec: store_addtid },
     Row { op: 177, name: "ds_load_addtid_b32", d: B32, s: [No, No, No], flags: 0, exec: load_addtid },
     atomic(178, "ds_permute_b32", B32, B32, permute),
@@ -168,6 +173,9 @@ pub static ROWS: &[Row] = &[
     atomic(205, "ds_bpermute_fi_b32", B32, B32, |cx, i| bpermute(cx, i, true)),
     store(222, "ds_store_b96", B96, |cx, i| store_one(cx, i, Store::B96)),
     store(223, "ds_store_b128", B128, |cx, i| store_one(cx, i, Store::B128)),
+    bvh(224, "ds_bvh_stack_push4_pop1_rtn_b32", B32, B128),
+    bvh(225, "ds_bvh_stack_push8_pop1_rtn_b32", B32, B256),
+    bvh(226, "ds_bvh_stack_push8_pop2_rtn_b64", B64, B256),
     load(254, "ds_load_b96", B96, |cx, i| load_one(cx, i, Load::B96)),
     load(255, "ds_load_b128", B128, |cx, i| load_one(cx, i, Load::B128)),
 ];
@@ -338,6 +346,17 @@ fn atomic64(cx: &mut Cx, inst: &Inst, op: Op64) -> Step {
     at(cx, &addresses, &Atomic64 { op, data, second, dst: returned(inst) })
 }
 
+/// A float atomic: MODE's denormal fields pick the operation.
+fn float32(cx: &mut Cx, inst: &Inst, op: fn(u32) -> Op32) -> Step {
+    let op = op(cx.wave.mode);
+    atomic32(cx, inst, op)
+}
+
+fn float64(cx: &mut Cx, inst: &Inst, op: fn(u32) -> Op64) -> Step {
+    let op = op(cx.wave.mode);
+    atomic64(cx, inst, op)
+}
+
 /// Exchanges at two addresses. The second's data register may be the first's destination, so it is copied aside.
 fn exchange_two32(cx: &mut Cx, inst: &Inst) -> Step {
     let [first, second] = two_offsets(inst, 4).map(|offset| addresses(cx, inst, offset));
@@ -395,7 +414,7 @@ fn load_addtid(cx: &mut Cx, inst: &Inst) -> Step {
 
 fn swizzle(cx: &mut Cx, inst: &Inst) -> Step {
     let mask = cx.wave.exec();
-    let value = exchange::swizzle(&cx.wave.lanes(inst.src[0]), inst.imm as u32, mask)?;
+    let value = exchange::swizzle(&cx.wave.lanes(inst.src[0]), inst.imm as u32, mask);
     cx.wave.set_lanes(inst.dst, mask, &value);
     Ok(Flow::Next)
 }

@@ -8,6 +8,7 @@ pub mod dpp;
 pub mod ds;
 pub mod effects;
 pub mod flags;
+pub mod graphics;
 pub mod operand;
 pub mod smem;
 pub mod sop1;
@@ -50,6 +51,8 @@ pub enum Format {
     Global,
     Scratch,
     Buffer,
+    /// Images, sampling, exports, interpolation, parameter loads: known by name only.
+    Graphics,
 }
 
 /// Type of an operand: how many registers it takes and how constants are expanded.
@@ -245,6 +248,7 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
         Some(Format::Ds) => ds::decode(words),
         Some(Format::Flat | Format::Global | Format::Scratch) => vflat::decode(words),
         Some(Format::Buffer) => vbuffer::decode(words),
+        Some(Format::Graphics) => graphics::decode(words),
         None => Err(DecodeError::Unknown { word }),
     }
 }
@@ -280,6 +284,7 @@ pub fn format_of(word: u32) -> Option<Format> {
         0b110110 => Some(Format::Ds),
         0b111101 => Some(Format::Smem),
         0b110001 => Some(Format::Buffer),
+        _ if graphics::is_graphics(word) => Some(Format::Graphics),
         _ => None,
     }
 }
@@ -302,6 +307,7 @@ pub fn text(inst: &Inst, pc: u64) -> String {
         Format::Ds => ds::text(inst, pc),
         Format::Flat | Format::Global | Format::Scratch => vflat::text(inst, pc),
         Format::Buffer => vbuffer::text(inst, pc),
+        Format::Graphics => graphics::text(inst, pc),
     }
 }
 

@@ -54,12 +54,20 @@ fn half_of(x: u32) -> f32 {
     f16::from_bits(x as u16).to_f32()
 }
 
-/// The workgroup barrier (−1); −2 is the trap handler's and ignored outside it; others do not exist on this chip.
-fn barrier(cx: &Cx, inst: &Inst, op: Barrier) -> Step {
-    match cx.wave.scalar(inst.src[0]) as i32 {
-        -1 => Ok(Flow::Barrier(op)),
-        -2 => Ok(Flow::Next),
-        id => Err(Box::new(Fault::Barrier(format!("barrier {id} does not exist, only the workgroup's -1")))),
+/// The workgroup barrier (−1). Number 0 is none, −2 the trap handler's and ignored outside it: nobody comes first to either. Others do
+/// not exist on this chip.
+fn barrier(cx: &mut Cx, inst: &Inst, op: Barrier) -> Step {
+    let number = cx.wave.scalar(inst.src[0]);
+    // M0 can only name barriers that are not negative.
+    let number = if inst.src[0] == Src::Sgpr(M0) { number & 31 } else { number };
+    match (number as i32, op) {
+        (-1, _) => Ok(Flow::Barrier(op)),
+        (-2 | 0, Barrier::Signal) => Ok(Flow::Next),
+        (-2 | 0, Barrier::SignalIsFirst) => {
+            cx.wave.scc = false;
+            Ok(Flow::Next)
+        }
+        (id, _) => Err(Box::new(Fault::Barrier(format!("barrier {id} does not exist, only the workgroup's -1")))),
     }
 }
 

@@ -18,8 +18,10 @@ const CALL: u32 = 4;
 /// The immediate is a note for readers of the code.
 const VERSION: u32 = 5;
 
-/// Bits of MODE that a kernel may change here: rounding, denormals, FP16_OVFL. Anything else would be ignored silently, so it traps.
-const MODE_WRITABLE: u32 = 0x0080_00ff;
+/// Bits of MODE that exist: rounding, denormals, FP16_OVFL, and two that touch no result (scalar prefetch, performance counting).
+const MODE_WRITABLE: u32 = 0x0980_00ff;
+/// Bits of STATE_PRIV that are not modelled: round-robin arbitration, wake-up credit, a barrier's completion, priorities.
+const STATE_UNKNOWN: u32 = 0x0000_3c07;
 
 fn field(inst: &Inst) -> (u16, u32, u32) {
     let imm = inst.imm as u16;
@@ -29,34 +31,56 @@ fn mask(width: u32) -> u32 {
     if width == 32 { u32::MAX } else { (1 << width) - 1 }
 }
 
-fn read_register(cx: &Cx, id: u16) -> Result<u32, Box<Fault>> {
+/// STATUS: no trap handler, no exports; the wave is valid, EXEC and VCC may be zero, the workgroup may have more waves.
+fn status(cx: &Cx) -> u32 {
+    let items: u64 = cx.launch.block.iter().map(|&n| n as u64).product();
+    (cx.wave.exec() == 0) as u32 * 1 << 9
+        | (cx.wave.vcc() == 0) as u32 * 1 << 10
+        | (items > 32) as u32 * 1 << 11
+        | 1 << 16
+}
+
+fn read_register(cx: &Cx, inst: &Inst) -> Result<u32, Box<Fault>> {
+    let (id, offset, width) = field(inst);
+    let refused = |reason: String| Err(Box::new(Fault::Unsupported(reason)));
     Ok(match id {
         1 => cx.wave.mode,
-        4 => (cx.wave.scc as u32) << 9, // STATE_PRIV holds SCC on this chip
-        17..=19 => 0,                   // no exception was raised, none is enabled
-        20 => 0,                        // scratch starts at its aperture
+        2 => status(cx),
+        4 if mask(width) << offset & STATE_UNKNOWN != 0 => {
+            return refused(format!("bits {offset} to {} of STATE_PRIV are not modelled", offset + width - 1));
+        }
+        4 => (cx.wave.scc as u32) << 9 | (cx.wave.scratch_bytes > 0) as u32 * 1 << 18,
+        10..=12 | 15..=16 => 0, // no snapshot was taken
+        17..=19 => 0,           // no exception was raised, none is enabled
+        20 => 0,                // scratch starts at its aperture
         21 => crate::wave::PRIVATE_APERTURE,
-        23 => cx.wave.index & 31, // HW_ID1: wave slot; everything runs on one WGP
+        23 => cx.wave.index & 31, // wave slot; everything runs on one WGP
         24 => 0,
         29 => cx.wave.executed as u32,
         30 => (cx.wave.executed >> 32) as u32,
-        _ => return Err(Box::new(Fault::Unsupported(format!("hardware register {id} is not readable here")))),
+        _ => return refused(format!("hardware register {id} ({}) is not readable here", register_name(id))),
     })
 }
 
 fn write_register(cx: &mut Cx, inst: &Inst, value: u32) -> Step {
     let (id, offset, width) = field(inst);
-    if id != 1 {
-        return unsupported(format!("hardware register {id} is not writable here"));
-    }
     let bits = mask(width) << offset;
-    let new = cx.wave.mode & !bits | value << offset & bits;
-    let changed = new ^ cx.wave.mode;
-    if changed & !MODE_WRITABLE != 0 {
-        return unsupported(format!("MODE bits {:#x} cannot be changed here", changed & !MODE_WRITABLE));
+    match id {
+        1 => {
+            let new = cx.wave.mode & !bits | value << offset & bits;
+            let changed = new ^ cx.wave.mode;
+            if changed & !MODE_WRITABLE != 0 {
+                return unsupported(format!("MODE bits {:#x} cannot be changed here", changed & !MODE_WRITABLE));
+            }
+            cx.wave.mode = new;
+            Ok(Flow::Next)
+        }
+        // Exception flags are always clear here, so clearing them changes nothing.
+        18 if value << offset & bits == 0 => Ok(Flow::Next),
+        // How the hardware schedules what software has made safe: no result depends on it.
+        26 => Ok(Flow::Next),
+        _ => unsupported(format!("hardware register {id} ({}) is not writable here", register_name(id))),
     }
-    cx.wave.mode = new;
-    Ok(Flow::Next)
 }
 
 const fn r(op: u16, name: &'static str, d: Ty, flags: u32, exec: crate::wave::Exec) -> Row {
@@ -90,8 +114,8 @@ pub static ROWS: &[Row] = &[
         Ok(Flow::Next)
     }),
     r(17, "s_getreg_b32", Ty::B32, GET, |cx, i| {
-        let (id, offset, width) = field(i);
-        let value = read_register(cx, id)? >> offset & mask(width);
+        let (_, offset, width) = field(i);
+        let value = read_register(cx, i)? >> offset & mask(width);
         cx.wave.set_sgpr(i.dst, value);
         Ok(Flow::Next)
     }),
@@ -153,8 +177,9 @@ fn version_text(imm: u16) -> String {
     text
 }
 
-fn register_text(imm: u16) -> String {
-    let name = match imm & 63 {
+/// LLVM's name of a hardware register, or nothing.
+fn register_name(id: u16) -> &'static str {
+    match id {
         1 => "HW_REG_WAVE_MODE",
         2 => "HW_REG_WAVE_STATUS",
         4 => "HW_REG_WAVE_STATE_PRIV",
@@ -179,8 +204,14 @@ fn register_text(imm: u16) -> String {
         31 => "HW_REG_WAVE_DVGPR_ALLOC_LO",
         32 => "HW_REG_WAVE_DVGPR_ALLOC_HI",
         _ => "",
+    }
+}
+
+fn register_text(imm: u16) -> String {
+    let name = match register_name(imm & 63) {
+        "" => (imm & 63).to_string(),
+        name => name.into(),
     };
-    let name = if name.is_empty() { (imm & 63).to_string() } else { name.into() };
     let (offset, width) = (imm >> 6 & 31, (imm >> 11) + 1);
     if offset == 0 && width == 32 { format!("hwreg({name})") } else { format!("hwreg({name}, {offset}, {width})") }
 }

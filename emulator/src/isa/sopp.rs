@@ -70,6 +70,13 @@ pub fn is_branch(inst: &Inst) -> bool {
 fn named(_: &mut Cx, inst: &Inst) -> Step {
     unsupported(format!("{} is not executed by the emulator", inst.row.name))
 }
+/// Bit 15 asks for a sleep that only `s_wakeup` ends; going on without one would hide a hang.
+fn sleep(_: &mut Cx, inst: &Inst) -> Step {
+    if inst.imm & 0x8000 != 0 {
+        return unsupported("s_sleep until s_wakeup");
+    }
+    Ok(Flow::Yield)
+}
 fn sendmsg(_: &mut Cx, inst: &Inst) -> Step {
     match inst.imm & 0xff {
         1 | 3 => Ok(Flow::Next), // interrupt, and freeing VGPRs before the end
@@ -83,7 +90,7 @@ pub static ROWS: &[Row] = &[
     r(0, "s_nop", SMALL, nop),
     r(1, "s_setkill", SMALL, named),
     r(2, "s_sethalt", SMALL, named),
-    r(3, "s_sleep", SMALL, |_, _| Ok(Flow::Yield)),
+    r(3, "s_sleep", SMALL, sleep),
     r(5, "s_clause", HEX, nop),
     r(7, "s_delay_alu", DELAY, nop),
     r(8, "s_wait_alu", ALU, nop),

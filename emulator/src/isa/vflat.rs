@@ -101,10 +101,13 @@ pub static ROWS: &[Row] = rows! {
     84 [GLOBAL "global", SCRATCH "scratch"] "_store_block" None Imm BLOCK, block_store;
     86 [FLAT "flat", GLOBAL "global"] "_atomic_add_f32" B32 B32 ATOMIC, |cx, i| atomic32(cx, i, a::add_f32);
     87 [GLOBAL "global"] "_load_tr_b128" B128 None 0, load_tr_b128;
-    88 [GLOBAL "global"] "_load_tr_b64" B64 None 0, |_, i| unsupported(i);
+    88 [GLOBAL "global"] "_load_tr_b64" B64 None 0, load_tr_b64;
     89 [FLAT "flat", GLOBAL "global"] "_atomic_pk_add_f16" B32 B32 ATOMIC, |cx, i| atomic32(cx, i, a::pk_add_f16);
     90 [FLAT "flat", GLOBAL "global"] "_atomic_pk_add_bf16" B32 B32 ATOMIC, |cx, i| atomic32(cx, i, a::pk_add_bf16);
-    115 [GLOBAL "global"] "_atomic_ordered_add_b64" B64 B64 ATOMIC, |_, i| unsupported(i);
+    115 [GLOBAL "global"] "_atomic_ordered_add_b64" B64 B64 ATOMIC, |_, i| Err(Box::new(Fault::Unsupported(format!(
+        "{} wraps its ids at a register of the graphics pipeline",
+        i.row.name
+    ))));
 };
 
 /// Registers of a block.
@@ -413,22 +416,30 @@ fn block_store(cx: &mut Cx, inst: &Inst) -> Step {
     block(cx, inst, |cx, part, k| at(cx, part, &StoreFrom { store: Store::B32, data: data.wrapping_add(k) }))
 }
 
-/// The transposing loads move data between lanes, so every lane must take part.
-fn whole_wave(cx: &Cx, inst: &Inst) -> Result<(), Box<Fault>> {
-    if cx.wave.exec() == u32::MAX {
-        return Ok(());
+/// The transposing loads move data between lanes: without any lane they do nothing, else every lane must take part.
+fn whole_wave(cx: &Cx, inst: &Inst) -> Result<bool, Box<Fault>> {
+    match cx.wave.exec() {
+        0 => Ok(false),
+        u32::MAX => Ok(true),
+        exec => {
+            let reason = format!("{} with EXEC {exec:#010x}, neither 0 nor all ones", inst.row.name);
+            Err(Box::new(Fault::Unsupported(reason)))
+        }
     }
-    Err(Box::new(Fault::Unsupported(format!("{} with EXEC {:#010x}, not all ones", inst.row.name, cx.wave.exec()))))
 }
 
 fn load_tr_b128(cx: &mut Cx, inst: &Inst) -> Step {
-    whole_wave(cx, inst)?;
-    at(cx, inst, &LoadTo { load: Load::B128, dst: inst.dst })?;
-    transpose::halves(&mut cx.wave.vgpr, inst.dst);
+    if whole_wave(cx, inst)? {
+        at(cx, inst, &LoadTo { load: Load::B128, dst: inst.dst })?;
+        transpose::halves(&mut cx.wave.vgpr, inst.dst);
+    }
     Ok(Flow::Next)
 }
 
-/// What is known by name only: the lane mapping of `global_load_tr_b64` (not the 16-bit one) and the ordered add are not published.
-fn unsupported(inst: &Inst) -> Step {
-    Err(Box::new(Fault::Unsupported(format!("{} is not executed", inst.row.name))))
+fn load_tr_b64(cx: &mut Cx, inst: &Inst) -> Step {
+    if whole_wave(cx, inst)? {
+        at(cx, inst, &LoadTo { load: Load::B64, dst: inst.dst })?;
+        transpose::bytes(&mut cx.wave.vgpr, inst.dst);
+    }
+    Ok(Flow::Next)
 }

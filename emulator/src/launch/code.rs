@@ -77,7 +77,7 @@ impl Class {
         match inst.format {
             Format::Sopp if isa::sopp::is_branch(inst) => Class::Branch,
             _ if name.starts_with("s_barrier") => Class::Barrier,
-            Format::Sopp => Class::Wait,
+            Format::Sopp | Format::Graphics => Class::Wait,
             Format::Sop1 if matches!(name, "s_setpc_b64" | "s_swappc_b64") => Class::Branch,
             Format::Sopk if name == "s_call_b64" => Class::Branch,
             Format::Sop1 | Format::Sop2 | Format::Sopc | Format::Sopk => Class::Salu,
