@@ -125,28 +125,33 @@ impl Machine {
         }
     }
 
-    fn dword(&self, offset: u64) -> u32 {
-        let mut bytes = [0; 4];
-        self.memory.read(self.base + offset, &mut bytes).expect("`mem[..]` lies inside `mem.bytes`");
-        u32::from_le_bytes(bytes)
+    /// What differs from the machine that was expected: place, value, and the expected value.
+    fn differences(&self, expected: &Machine) -> Vec<String> {
+        let mut list = Vec::new();
+        let mut compare = |got: &[u32], want: &[u32], place: &dyn Fn(usize) -> String| {
+            if got != want {
+                let pairs = got.iter().zip(want).enumerate().filter(|(_, (got, want))| got != want);
+                list.extend(pairs.map(|(i, (got, want))| format!("{} is {got:#010x}, not {want:#010x}", place(i))));
+            }
+        };
+        for (i, (got, want)) in self.wave.vgpr.iter().zip(expected.wave.vgpr.iter()).enumerate() {
+            compare(got, want, &|lane| format!("v{i}.{lane}"));
+        }
+        let sgpr = |i: usize| emulator::isa::operand::sgpr_text(i as u8, 1);
+        compare(&self.wave.sgpr, &expected.wave.sgpr, &sgpr);
+        compare(&[self.wave.scc as u32], &[expected.wave.scc as u32], &|_| "scc".into());
+        compare(&[self.wave.mode], &[expected.wave.mode], &|_| "mode".into());
+        compare(&self.lds.words, &expected.lds.words, &|i| format!("lds[{}]", i * 4));
+        compare(&self.dwords(), &expected.dwords(), &|i| format!("mem[{}]", i * 4));
+        compare(&self.wave.scratch, &expected.wave.scratch, &|i| format!("scratch[{}].{}", i / 32 * 4, i % 32));
+        list
     }
 
-    /// Every place and its value, to compare two machines.
-    fn places(&self) -> Vec<(String, u32)> {
-        let mut list = Vec::new();
-        for (i, lanes) in self.wave.vgpr.iter().enumerate() {
-            list.extend(lanes.iter().enumerate().map(|(l, &v)| (format!("v{i}.{l}"), v)));
-        }
-        list.extend(
-            self.wave.sgpr.iter().enumerate().map(|(i, &v)| (emulator::isa::operand::sgpr_text(i as u8, 1), v)),
-        );
-        list.push(("scc".into(), self.wave.scc as u32));
-        list.push(("mode".into(), self.wave.mode));
-        list.extend(self.lds.words.iter().enumerate().map(|(i, &v)| (format!("lds[{}]", i * 4), v)));
-        list.extend((0..self.mem_bytes / 4 * 4).step_by(4).map(|at| (format!("mem[{at}]"), self.dword(at))));
-        let scratch = self.wave.scratch.iter().enumerate();
-        list.extend(scratch.map(|(i, &v)| (format!("scratch[{}].{}", i / 32 * 4, i % 32), v)));
-        list
+    /// The memory.
+    fn dwords(&self) -> Vec<u32> {
+        let mut bytes = vec![0; self.mem_bytes as usize / 4 * 4];
+        self.memory.read(self.base, &mut bytes).expect("inside");
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
     }
 
     /// A value of `dwords` dwords; `None` stands for any NaN of the format.
@@ -408,13 +413,7 @@ pub fn check(row: &Row) -> Result<(), String> {
     for (place, lane, infinity) in any_nan {
         accept_nan(&machine, &mut expected, &place, lane, infinity)?;
     }
-    let (got, want) = (machine.places(), expected.places());
-    let wrong: Vec<String> = got
-        .iter()
-        .zip(&want)
-        .filter(|((_, got), (_, want))| got != want)
-        .map(|((place, got), (_, want))| format!("{place} is {got:#010x}, not {want:#010x}"))
-        .collect();
+    let wrong = machine.differences(&expected);
     match wrong.len() {
         0 => Ok(()),
         n => Err(format!("{n} places differ: {}", wrong[..n.min(6)].join("; "))),

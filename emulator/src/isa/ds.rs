@@ -6,8 +6,8 @@ use super::operand::{vgpr, vgpr_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::atomics::{self as a, Op32, Op64};
 use crate::execute::exchange;
-use crate::execute::scalar::unsupported;
 use crate::execute::memory_ops::{Atomic32, Atomic64, LaneOp, Load, LoadTo, Store, StoreFrom, lds};
+use crate::execute::scalar::unsupported;
 use crate::wave::{Cx, Exec, Flow, M0, Step};
 
 /// Two addresses, each with an 8-bit offset in elements.
@@ -37,7 +37,14 @@ const fn atomic2(op: u16, name: &'static str, d: Ty, data: Ty, flags: u32, exec:
 }
 /// The stack of ray tracing. It also writes its address register, which no operand here says.
 const fn bvh(op: u16, name: &'static str, d: Ty, nodes: Ty) -> Row {
-    Row { op, name, d, s: [B32, B32, nodes], flags: 0, exec: |_, i| unsupported(format!("{} belongs to ray tracing", i.row.name)) }
+    Row {
+        op,
+        name,
+        d,
+        s: [B32, B32, nodes],
+        flags: 0,
+        exec: |_, i| unsupported(format!("{} belongs to ray tracing", i.row.name)),
+    }
 }
 
 /// Its instructions.
@@ -62,6 +69,7 @@ pub static ROWS: &[Row] = &[
     atomic(18, "ds_min_num_f32", No, B32, |cx, i| float32(cx, i, a::lds_min_num_f32)),
     atomic(19, "ds_max_num_f32", No, B32, |cx, i| float32(cx, i, a::lds_max_num_f32)),
     atomic(21, "ds_add_f32", No, B32, |cx, i| float32(cx, i, a::lds_add_f32)),
+    Row { op: 20, name: "ds_nop", d: No, s: [No, No, No], flags: 0, exec: |_, _| Ok(Flow::Next) },
     store(30, "ds_store_b8", B32, |cx, i| store_one(cx, i, Store::B8)),
     store(31, "ds_store_b16", B32, |cx, i| store_one(cx, i, Store::B16)),
     atomic(32, "ds_add_rtn_u32", B32, B32, |cx, i| atomic32(cx, i, a::add32)),
@@ -204,6 +212,9 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
         ty => inst.dst = vgpr(dst, ty, word)?,
     }
     let offset = word & 0xffff;
+    if offset != 0 && row.s[0] == Ty::None && row.name == "ds_nop" {
+        return invalid("ds_nop has no offset");
+    }
     inst.imm = if row.flags & TWO != 0 { offset & 0xff | (offset >> 8) << 16 } else { offset } as i32;
     Ok(inst)
 }
@@ -219,7 +230,7 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
             operands.push(vgpr_text(first, ty.dwords()));
         }
     }
-    let mut text = format!("{} {}", inst.row.name, operands.join(", "));
+    let mut text = format!("{} {}", inst.row.name, operands.join(", ")).trim_end().to_string();
     if inst.row.flags & TWO != 0 {
         for (n, offset) in [inst.imm & 0xff, inst.imm >> 16].into_iter().enumerate() {
             if offset != 0 {
