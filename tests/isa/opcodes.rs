@@ -360,7 +360,7 @@ fn graphics() {
         let (mask, dim) = (r.one_of(&[1, 3, 8, 15, 15, 15]), r.one_of(&[0, 1, 2, 3, 5, 6, 7, 0x10, 0x40, 0x50]));
         let (resource, sampler) = (r.below(12) * 8, r.one_of(&[124, 0, 4, 8, 16]));
         let second = r.vgpr() | resource << 9 | sampler << 23;
-        let addresses = r.next() & 0x3f3f_3f3f;
+        let addresses = r.next() & 0x3f3f_3f3f & r.one_of(&[0xff, 0xffff, 0xff_ffff, u32::MAX]);
         candidates.push(vec![0xd000_0000 | mask << 22 | op << 14 | dim, second & !0xff80_0000, addresses]);
         candidates.push(vec![0xe400_0000 | mask << 22 | op << 14 | dim, second, addresses]);
         candidates.push(vec![0xf800_0000 | (op & 63) << 4 | mask, r.next()]);
