@@ -13,6 +13,10 @@ const DEVICE_BYTES: u64 = 64 << 20;
 const BUFFER_BYTES: u64 = 1 << 16;
 /// Instructions of a wave.
 const WAVE_LIMIT: u64 = 2048;
+/// Instructions of a launch, and with them its waves: this bounds the time.
+const LAUNCH_LIMIT: u64 = 1 << 13;
+/// Scratch of all resident waves.
+const SCRATCH_LIMIT: u64 = 2 << 20;
 /// Kernels of an object that are launched.
 const MOST_KERNELS: usize = 8;
 /// Words of an object that are disassembled.
@@ -85,15 +89,24 @@ fn run(object: CodeObject, schedule: u8, fill: u32) -> Reached {
         fill,
         wave_limit: WAVE_LIMIT,
         idle_limit: 64,
+        launch_limit: LAUNCH_LIMIT,
+        scratch_limit: SCRATCH_LIMIT,
         stack_bytes: 512,
         ..Options::default()
+    };
+    // Rarely a grid that no time would suffice for.
+    let grid = match schedule >> 2 {
+        0..32 => [2, 1, 1],
+        32..62 => [2, 3, 2],
+        62 => [200_000, 1, 1],
+        _ => [60_000_000, 1, 1],
     };
     for kernel in module.object().kernels().iter().take(MOST_KERNELS) {
         let bytes = kernel.explicit_bytes() as usize;
         let kernarg: Vec<u8> = buffer.to_le_bytes().into_iter().cycle().take(bytes).collect();
         let plan = Launch {
             kernel: &kernel.name,
-            grid: [2, 1, 1],
+            grid,
             block: [kernel.max_flat_workgroup_size.min(70), 1, 1],
             dynamic_lds: 16,
             kernarg: &kernarg,

@@ -49,6 +49,11 @@ pub struct Options {
     pub wave_limit: u64,
     /// Rounds in which every resident wave only sleeps or waits before the launch counts as hung.
     pub idle_limit: u64,
+    /// Most wave-instructions of the whole launch before it counts as hung. Time is bounded by this alone: a grid may have 2³¹ workgroups.
+    pub launch_limit: u64,
+    /// Most scratch bytes of all resident waves together. Where more would be needed, fewer workgroups run side by side; a launch whose
+    /// single workgroup needs more is refused. (A wave may have 32 MiB, and the chip holds 2048 waves.)
+    pub scratch_limit: u64,
     /// Scratch bytes per work-item on top of the fixed ones where a kernel uses a dynamic stack.
     pub stack_bytes: u32,
     /// Whether waves that meet at different barrier instructions are an error. Hardware only counts signals; compiled code never needs
@@ -65,6 +70,8 @@ impl Default for Options {
             fill: 0xffc0_dead, // a NaN: what is computed from it shows
             wave_limit: 1 << 32,
             idle_limit: 1 << 21,
+            launch_limit: u64::MAX,
+            scratch_limit: 4 << 30,
             stack_bytes: 16 << 10,
             barrier_sites: true,
             checks: Checks::default(),
@@ -134,6 +141,14 @@ pub enum LaunchError {
         dynamic: u32,
         /// Most.
         limit: u32,
+    },
+    /// More scratch than is given.
+    #[error("a workgroup needs {bytes} bytes of scratch, at most {limit} are given")]
+    Scratch {
+        /// Of all its work-items.
+        bytes: u64,
+        /// Most.
+        limit: u64,
     },
     /// The argument blob is too short or too long.
     #[error("{given} bytes of arguments are given, the kernel takes {needed} (segment of {segment})")]

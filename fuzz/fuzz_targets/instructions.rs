@@ -1,6 +1,7 @@
 //! Arbitrary bytes as a kernel's instructions: parse, load, launch. The body is shared with `tests/fuzz`; nothing is decided here.
 #![no_main]
 
+#[allow(dead_code, reason = "each target uses one of the bodies")]
 #[path = "../targets.rs"]
 mod targets;
 

@@ -6,6 +6,7 @@
 mod targets;
 
 mod bombs;
+mod limits;
 
 use emulator::isa;
 use rayon::prelude::*;
@@ -166,7 +167,7 @@ fn stream(random: &mut Random) -> Vec<u8> {
 
 #[test]
 fn instruction_streams_end_in_results_or_traps() {
-    seeds("instruction streams", 20_000, stream, targets::instructions, 3, |r| r.farthest > 36 + 16);
+    seeds("instruction streams", 15_000, stream, targets::instructions, 3, |r| r.farthest > 36 + 16);
 }
 
 /// The prologue of [`stream`] must run, or the streams would all end in their first instruction.

@@ -195,7 +195,7 @@ pub fn launch_status(error: &LaunchError) -> Status {
         LaunchError::Block { .. } | LaunchError::GridItems { .. } => Status::INVALID_CONFIGURATION,
         LaunchError::Kernarg { .. } => Status::INVALID_VALUE,
         LaunchError::Hidden(_) => Status::NOT_SUPPORTED,
-        LaunchError::Memory(_) => Status::OUT_OF_MEMORY,
+        LaunchError::Memory(_) | LaunchError::Scratch { .. } => Status::OUT_OF_MEMORY,
         LaunchError::KernelWorkgroup { .. } | LaunchError::Trap(_) => Status::LAUNCH_FAILURE,
     }
 }

@@ -55,6 +55,8 @@ struct Shared<'a> {
     trap: Mutex<Option<Box<Trap>>>,
     stats: Mutex<Stats>,
     most_groups: usize,
+    /// Instructions executed, counted only where [`super::Options::launch_limit`] asks for it.
+    executed: AtomicU64,
 }
 
 /// Runs all workgroups of a plan.
@@ -64,6 +66,11 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
         _ => 1,
     };
     let threads = threads.min(usize::try_from(plan.groups).unwrap_or(usize::MAX));
+    // How many workgroups' scratch there is room for; at least one, or the plan would have been refused.
+    let group_scratch = u64::from(plan.scratch_bytes) * 32 * u64::from(plan.waves);
+    let scratch_groups = plan.options.scratch_limit.checked_div(group_scratch).unwrap_or(u64::MAX);
+    let scratch_groups = usize::try_from(scratch_groups).unwrap_or(usize::MAX).max(1);
+    let threads = threads.min(scratch_groups);
     let checks = plan.options.checks;
     let watch = checks.any().then(|| Arc::new(watch::Shared { checks, ..Default::default() }));
     let shared = Shared {
@@ -74,7 +81,8 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
         stop: AtomicBool::new(false),
         trap: Mutex::new(None),
         stats: Mutex::new(Stats::default()),
-        most_groups: (MAX_WAVES / threads / plan.waves as usize).max(1),
+        most_groups: (MAX_WAVES / threads / plan.waves as usize).min(scratch_groups / threads).max(1),
+        executed: AtomicU64::new(0),
     };
     if threads == 1 {
         work(&shared);
@@ -110,6 +118,26 @@ fn work(shared: &Shared) {
         group.finish();
     }
     shared.stats.lock().unwrap_or_else(PoisonError::into_inner).add(&worker.stats);
+}
+
+impl Shared<'_> {
+    /// Runs a wave for at most `slice` instructions, within the launch's limit.
+    #[inline]
+    fn run(&self, group: &mut Group, wave: usize, slice: u64, stats: &mut Stats) -> Result<Slice, Box<Trap>> {
+        let limit = self.cx.plan.options.launch_limit;
+        if limit == u64::MAX {
+            return group.run(&self.cx, wave, slice, &mut stats.instructions);
+        }
+        let before = group.slots[wave].wave.executed;
+        let left = limit.saturating_sub(self.executed.load(Relaxed));
+        if left == 0 {
+            let fault = Fault::Hang(format!("the launch executed {limit} instructions"));
+            return Err(Box::new(trap(&self.cx, group.id, &group.slots[wave].wave, fault)));
+        }
+        let stopped = group.run(&self.cx, wave, slice.min(left), &mut stats.instructions)?;
+        self.executed.fetch_add(group.slots[wave].wave.executed - before, Relaxed);
+        Ok(stopped)
+    }
 }
 
 struct Worker<'a> {
@@ -202,7 +230,7 @@ impl Worker<'_> {
             if resident.group.slots[wave].status != Status::Ready {
                 continue;
             }
-            match resident.group.run(&self.shared.cx, wave, SLICE, &mut self.stats.instructions)? {
+            match self.shared.run(&mut resident.group, wave, SLICE, &mut self.stats)? {
                 Slice::Used => used += 1,
                 Slice::Slept => slept += 1,
                 Slice::Stopped => {}
@@ -271,7 +299,7 @@ impl Worker<'_> {
             }
             let live = group.live;
             let slice = 1 + below(8) as u64;
-            let stopped = group.run(&self.shared.cx, wave, slice, &mut self.stats.instructions)?;
+            let stopped = self.shared.run(group, wave, slice, &mut self.stats)?;
             if stopped == Slice::Stopped || group.live != live {
                 self.shared.progress.fetch_add(1, Relaxed);
             }

@@ -61,8 +61,7 @@ pub(super) fn plan<'a>(memory: &'a Memory, module: &'a LoadedModule, launch: &La
     memory.write(packet, &dispatch_packet(module, kernel, launch, kernarg))?;
     memory.fill(queue, QUEUE_BYTES, 0)?;
     let items = launch.block.iter().product::<u32>();
-    let dynamic = if kernel.uses_dynamic_stack { launch.options.stack_bytes } else { 0 };
-    let scratch_bytes = (kernel.private_segment_fixed_size + dynamic).next_multiple_of(4);
+    let scratch_bytes = scratch_bytes(kernel, launch)?;
     Ok(Plan {
         kernel,
         info: LaunchInfo {
@@ -124,6 +123,18 @@ fn check(kernel: &Kernel, launch: &Launch) -> Result<(), LaunchError> {
         return Err(LaunchError::Lds { fixed, dynamic: launch.dynamic_lds, limit: MAX_LDS_BYTES });
     }
     Ok(())
+}
+
+/// Scratch bytes of a work-item, if a workgroup's fit the limit.
+fn scratch_bytes(kernel: &Kernel, launch: &Launch) -> Result<u32, LaunchError> {
+    let dynamic = if kernel.uses_dynamic_stack { launch.options.stack_bytes } else { 0 };
+    let bytes = (u64::from(kernel.private_segment_fixed_size) + u64::from(dynamic)).next_multiple_of(4);
+    let waves = launch.block.iter().product::<u32>().div_ceil(32);
+    let (all, limit) = (bytes * 32 * u64::from(waves), launch.options.scratch_limit);
+    match u32::try_from(bytes) {
+        Ok(bytes) if all <= limit => Ok(bytes),
+        _ => Err(LaunchError::Scratch { bytes: all, limit }),
+    }
 }
 
 /// The value of a hidden argument; zero where the runtime feature behind it is not in use.
