@@ -4,7 +4,7 @@
 
 use crate::fault::{Access, Fault};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// First address handed out; far from zero, from the LDS and scratch apertures and from anything a host pointer looks like.
 const FIRST: u64 = 0x7000_0000_0000;
@@ -27,6 +27,8 @@ pub struct Region {
     wide: Mutex<()>,
     /// A bit for each byte that something has written, where that is followed ([`Memory::follow_writes`]).
     written: Option<Box<[AtomicU32]>>,
+    /// Whether all of it is known to have been written.
+    all_written: AtomicBool,
 }
 
 impl Region {
@@ -51,6 +53,9 @@ impl Region {
     #[inline]
     pub fn written(&self, offset: u64, bytes: u32) -> bool {
         let Some(written) = &self.written else { return true };
+        if self.all_written() {
+            return true;
+        }
         let (word, shift) = ((offset >> 5) as usize, (offset & 31) as u32);
         if shift + bytes <= 32 {
             let wanted = (u32::MAX >> (32 - bytes.clamp(1, 32))) << shift;
@@ -58,9 +63,20 @@ impl Region {
         }
         (offset..offset + bytes as u64).all(|byte| written[(byte >> 5) as usize].load(Relaxed) >> (byte & 31) & 1 != 0)
     }
+    /// Whether all of it is known to have been written: by one copy, fill or declaration, or because that is not followed.
+    #[inline]
+    pub fn all_written(&self) -> bool {
+        self.all_written.load(Relaxed)
+    }
     /// Notes that `bytes` bytes at a byte offset have been written.
     pub fn mark_written(&self, offset: u64, bytes: u64) {
         let Some(written) = &self.written else { return };
+        if self.all_written() {
+            return;
+        }
+        if offset == 0 && bytes == self.len {
+            self.all_written.store(true, Relaxed);
+        }
         let end = offset + bytes;
         let mut at = offset;
         while at < end {
@@ -236,7 +252,14 @@ impl Memory {
     /// An empty memory that refuses to hold more than `total` bytes.
     pub fn new(total: u64) -> Self {
         let words = bytemuck::allocation::zeroed_slice_box((ARENA_BYTES / 4) as usize);
-        let arena = Region { base: ARENA, len: ARENA_BYTES, words, wide: Mutex::new(()), written: None };
+        let arena = Region {
+            base: ARENA,
+            len: ARENA_BYTES,
+            words,
+            wide: Mutex::new(()),
+            written: None,
+            all_written: AtomicBool::new(true),
+        };
         let pages = vec![false; (ARENA_BYTES / ARENA_PAGE) as usize];
         Memory { regions: vec![arena], arena: Mutex::new(pages), next: FIRST, total, used: 0, follow: false }
     }
@@ -256,8 +279,9 @@ impl Memory {
     /// Declares all bytes of the allocation at `base` unwritten, whatever they hold.
     pub fn mark_unwritten(&self, base: u64) -> Result<(), MemoryError> {
         let region = self.region(base).filter(|region| region.base == base).ok_or(MemoryError::NotAllocated(base))?;
-        for word in region.written.iter().flatten() {
-            word.store(0, Relaxed);
+        if let Some(written) = &region.written {
+            region.all_written.store(false, Relaxed);
+            written.iter().for_each(|word| word.store(0, Relaxed));
         }
         Ok(())
     }
@@ -293,11 +317,12 @@ impl Memory {
             true => Some(bytemuck::allocation::try_zeroed_slice_box(count.div_ceil(8)).map_err(|()| refused)?),
             false => None,
         };
+        let all_written = AtomicBool::new(!self.follow);
         let base = self.next;
         self.next = (base + bytes + RED_ZONE).next_multiple_of(ALIGN);
         self.used += bytes;
         let index = self.regions.partition_point(|r| r.base < base);
-        self.regions.insert(index, Region { base, len: bytes, words, wide: Mutex::new(()), written });
+        self.regions.insert(index, Region { base, len: bytes, words, wide: Mutex::new(()), written, all_written });
         Ok(base)
     }
     /// Allocates `bytes` zeroed bytes at the address where the host keeps them, so that one pointer serves both sides as that of
@@ -311,8 +336,9 @@ impl Memory {
         let base = words.as_ptr().expose_provenance() as u64;
         let index = self.regions.partition_point(|r| r.base < base);
         // The host writes past this module's functions, so nothing is known of what it wrote.
-        let written = None;
-        self.regions.insert(index, Region { base, len: bytes.max(1), words, wide: Mutex::new(()), written });
+        let (written, all_written) = (None, AtomicBool::new(true));
+        let (len, wide) = (bytes.max(1), Mutex::new(()));
+        self.regions.insert(index, Region { base, len, words, wide, written, all_written });
         Ok(base)
     }
     /// Frees the allocation that starts at `base`.

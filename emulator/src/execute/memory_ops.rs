@@ -218,6 +218,15 @@ impl Load {
         self.bytes
     }
 
+    /// Bits of the register that are written.
+    pub const fn bits(self) -> u32 {
+        match self.high {
+            None => u32::MAX,
+            Some(false) => 0xffff,
+            Some(true) => 0xffff_0000,
+        }
+    }
+
     /// The register after the narrow value `raw` came in.
     #[inline(always)]
     pub fn extend(self, raw: u32, old: u32) -> u32 {
@@ -426,7 +435,9 @@ fn aligned<O: LaneOp>(op: &O, addresses: &[u64; 32], mask: u32) -> Result<(), Bo
 #[cold]
 #[inline(never)]
 fn tell<O: LaneOp>(cx: &mut Cx, space: Space, addresses: &[u64; 32], mask: u32, op: &O) -> Result<(), Box<Fault>> {
-    if space == Space::Global {
+    let one_region = |region: &Region| all_inside(addresses, mask, region.base(), region.len(), op.bytes() as u64);
+    let first = addresses[mask.trailing_zeros() as usize & 31];
+    if space == Space::Global && !cx.memory.region(first).is_some_and(one_region) {
         for lane in lanes_of(mask) {
             cx.memory.access(O::ACCESS, addresses[lane], op.bytes(), lane as u32)?;
         }

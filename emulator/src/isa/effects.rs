@@ -43,6 +43,41 @@ pub struct Effects {
     pub reads_scc: bool,
     /// Whether it writes the scalar condition code.
     pub writes_scc: bool,
+    /// [`Effects::reads`] as sets.
+    pub read_set: Set,
+    /// [`Effects::writes`] as sets.
+    pub write_set: Set,
+}
+
+/// A set of registers of both files, a bit each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Set {
+    /// Of the vector file.
+    pub vector: [u64; 4],
+    /// Of the scalar file, by operand code.
+    pub scalar: u128,
+}
+
+impl Set {
+    /// Adds consecutive registers.
+    fn add(&mut self, span: Span) {
+        for index in span.first as u16..span.end() {
+            match span.file {
+                File::Vector => self.vector[(index >> 6 & 3) as usize] |= 1 << (index & 63),
+                File::Scalar => self.scalar |= 1 << (index & 127),
+            }
+        }
+    }
+
+    /// Whether two sets share a register.
+    #[inline(always)]
+    pub fn meets(&self, other: &Set) -> bool {
+        let mut common = 0;
+        for (a, b) in self.vector.iter().zip(&other.vector) {
+            common |= a & b;
+        }
+        common != 0 || self.scalar & other.scalar != 0
+    }
 }
 
 impl Effects {
@@ -52,6 +87,9 @@ impl Effects {
         out.add(inst);
         if let Some(second) = &inst.second {
             out.add(second);
+        }
+        for (spans, set) in [(&out.reads, &mut out.read_set), (&out.writes, &mut out.write_set)] {
+            spans.iter().for_each(|&span| set.add(span));
         }
         out
     }

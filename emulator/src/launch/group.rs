@@ -94,6 +94,7 @@ impl Group {
                 waves: plan.waves,
                 items: plan.items,
                 user_sgprs: plan.user.len() as u8,
+                vgprs: plan.kernel.descriptor.vgprs().min(256) as u16,
                 lds_bytes: plan.lds_bytes,
                 scratch_bytes: plan.scratch_bytes,
             });

@@ -126,6 +126,8 @@ pub struct Start {
     pub items: u32,
     /// Scalar registers from s0 that hold values at the start.
     pub user_sgprs: u8,
+    /// Vector registers of a wave.
+    pub vgprs: u16,
     /// Bytes of LDS.
     pub lds_bytes: u32,
     /// Scratch bytes of a lane.

@@ -80,7 +80,7 @@ impl Init {
             self.waves.push(Shadow::new());
         }
         for shadow in &mut self.waves[..start.waves as usize] {
-            shadow.start(start.user_sgprs, start.scratch_bytes as usize / 4 * 32);
+            shadow.start(start.user_sgprs, start.vgprs, start.scratch_bytes as usize / 4 * 32);
         }
         self.lds.clear();
         self.lds.resize(start.lds_bytes.div_ceil(4) as usize, 0);
@@ -92,17 +92,23 @@ impl Init {
     #[inline]
     pub(super) fn before(&mut self, wave: &Wave, inst: &Inst, effects: &Effects, found: &mut Vec<Use>) {
         let shadow = &mut self.waves[wave.index as usize];
-        let dirty = effects.reads.iter().any(|&span| shadow.any(span)) || effects.reads_scc && shadow.scc;
+        let dirty = shadow.dirty.meets(&effects.read_set) || effects.reads_scc && shadow.scc;
         let memory =
             matches!(inst.format, Format::Smem | Format::Flat | Format::Global | Format::Scratch | Format::Buffer)
                 || inst.format == Format::Ds && !exchanges(inst);
         if memory {
             return addresses(shadow, wave, inst, dirty, found);
         }
-        if dirty && !effects.reads.is_empty() || dirty && effects.reads_scc {
+        if dirty {
             return self.dirty(wave, inst, effects, found);
         }
         // All sources are defined, and so is what is written.
+        if effects.writes_scc {
+            shadow.scc = false;
+        }
+        if !shadow.dirty.meets(&effects.write_set) {
+            return;
+        }
         let whole = matches!(rule_of_lanes(inst), Written::All);
         for span in &effects.writes {
             for index in span.first..=span.first.wrapping_add(span.count - 1) {
@@ -119,9 +125,6 @@ impl Init {
                     File::Vector => {}
                 }
             }
-        }
-        if effects.writes_scc {
-            shadow.scc = false;
         }
     }
 
@@ -768,6 +771,11 @@ impl Place for Unwritten<'_> {
 fn global(shadow: &mut Shadow, memory: &Memory, wave: &Wave, accessed: &Accessed, found: &mut Vec<Use>) {
     let (mask, bytes) = (accessed.mask, accessed.bytes);
     match accessed.moved {
+        Moved::Load { load, dst } if whole(memory, accessed) => {
+            for k in 0..bytes.div_ceil(4) as u8 {
+                shadow.clear_vector(dst.wrapping_add(k), mask, load.bits());
+            }
+        }
         Moved::Load { load, dst } => {
             for lane in lanes_of(mask) {
                 let address = accessed.addresses[lane];
@@ -818,7 +826,20 @@ fn global(shadow: &mut Shadow, memory: &Memory, wave: &Wave, accessed: &Accessed
     }
 }
 
+/// Whether all lanes are in one allocation of which every byte has been written: the usual case, told without a look at each lane's
+/// bytes.
+fn whole(memory: &Memory, accessed: &Accessed) -> bool {
+    let Some(region) = memory.region(accessed.addresses[accessed.mask.trailing_zeros() as usize & 31]) else {
+        return false;
+    };
+    region.all_written()
+        && lanes_of(accessed.mask).all(|lane| region.contains(accessed.addresses[lane], accessed.bytes as u64))
+}
+
 fn mark(memory: &Memory, accessed: &Accessed) {
+    if whole(memory, accessed) {
+        return;
+    }
     for lane in lanes_of(accessed.mask) {
         let address = accessed.addresses[lane];
         if let Some(region) = memory.region(address) {

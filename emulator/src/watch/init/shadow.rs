@@ -3,7 +3,7 @@
 
 use super::super::finding::Class;
 use crate::isa::Src;
-use crate::isa::effects::{File, Span};
+use crate::isa::effects::Set;
 use crate::wave::{EXEC, Lanes, NULL, TTMP0};
 
 /// Shadow registers of one wave.
@@ -23,8 +23,8 @@ pub(super) struct Shadow {
     pub scalar_origin: [Class; 128],
     /// Where undefined bits in SCC come from.
     pub scc_origin: Class,
-    vector_set: [u64; 4],
-    scalar_set: u128,
+    /// Registers with undefined bits.
+    pub dirty: Set,
 }
 
 impl Shadow {
@@ -40,24 +40,25 @@ impl Shadow {
             vector_origin: [never; 256],
             scalar_origin: [never; 128],
             scc_origin: never,
-            vector_set: [0; 4],
-            scalar_set: 0,
+            dirty: Set::default(),
         }
     }
 
-    /// A wave begins: all is undefined but its arguments, ids, v0 and EXEC.
-    pub fn start(&mut self, user_sgprs: u8, scratch_words: usize) {
+    /// A wave begins: all is undefined but its arguments, ids, v0 and EXEC. No instruction names a register from `vgprs` on.
+    pub fn start(&mut self, user_sgprs: u8, vgprs: u16, scratch_words: usize) {
         let never = Class::UninitializedRegisterRead;
         self.sgpr = [u32::MAX; 128];
-        self.scalar_set = u128::MAX;
+        self.dirty.scalar = u128::MAX;
         for defined in (0..user_sgprs).chain(TTMP0 + 7..TTMP0 + 10).chain([NULL, EXEC, EXEC + 1]) {
             self.set_scalar(defined, 0, never);
         }
         self.scc = true;
-        self.vgpr.fill([u32::MAX; 32]);
+        self.vgpr[..vgprs as usize].fill([u32::MAX; 32]);
         self.vgpr[0] = [0; 32];
-        self.vector_set = [u64::MAX; 4];
-        self.vector_set[0] &= !1;
+        self.dirty.vector = [0; 4];
+        for index in 1..vgprs {
+            self.dirty.vector[(index >> 6) as usize] |= 1 << (index & 63);
+        }
         self.vector_origin = [never; 256];
         self.scalar_origin = [never; 128];
         self.scc_origin = never;
@@ -65,24 +66,15 @@ impl Shadow {
         self.scratch.resize(scratch_words, u32::MAX);
     }
 
-    /// Whether any register of a span has undefined bits.
-    #[inline]
-    pub fn any(&self, span: Span) -> bool {
-        (span.first as u16..span.end()).any(|index| match span.file {
-            File::Vector => self.dirty_vector(index as u8),
-            File::Scalar => self.scalar_set >> (index & 127) & 1 != 0,
-        })
-    }
-
     #[inline]
     pub fn dirty_vector(&self, index: u8) -> bool {
-        self.vector_set[(index >> 6) as usize] >> (index & 63) & 1 != 0
+        self.dirty.vector[(index >> 6) as usize] >> (index & 63) & 1 != 0
     }
 
     /// Notes whether a vector register, changed in place, has undefined bits.
     pub fn settle(&mut self, index: u8) {
         let dirty = self.vgpr[index as usize].iter().any(|&bits| bits != 0);
-        let set = &mut self.vector_set[(index >> 6) as usize];
+        let set = &mut self.dirty.vector[(index >> 6) as usize];
         *set = *set & !(1 << (index & 63)) | (dirty as u64) << (index & 63);
     }
 
@@ -117,7 +109,7 @@ impl Shadow {
             return;
         }
         self.sgpr[index as usize] = value;
-        self.scalar_set = self.scalar_set & !(1 << index) | ((value != 0) as u128) << index;
+        self.dirty.scalar = self.dirty.scalar & !(1 << index) | ((value != 0) as u128) << index;
         if value != 0 {
             self.scalar_origin[index as usize] = origin;
         }
