@@ -2,6 +2,8 @@
 //! them, and what each does to a wave (`ins`). Whole kernels are judged elsewhere.
 #![allow(clippy::needless_range_loop, reason = "matrix loops read as the formula does")]
 
+mod coverage;
+mod forms;
 mod ins;
 mod listings;
 mod llvm;
@@ -16,8 +18,8 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the root").to_path_buf()
 }
 
-#[test]
-fn rows() {
+/// The rows of every `.ins` file here, in the files' order.
+fn all_rows() -> Vec<ins::Row> {
     let folder = root().join("tests/isa");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
         .expect("tests/isa is a folder")
@@ -34,6 +36,12 @@ fn rows() {
         assert!(!parsed.is_empty(), "{name} has no row");
         rows.extend(parsed);
     }
+    rows
+}
+
+#[test]
+fn rows() {
+    let rows = all_rows();
     let texts: Vec<String> = rows.iter().map(|row| row.text.clone()).collect();
     let mut wrong = Vec::new();
     for (row, assembled) in rows.iter().zip(llvm::assemble(&texts)) {

@@ -88,7 +88,12 @@ fn check(rows: &'static [Row], opcodes: u32, make: Make) {
             candidates.push(words);
         }
     }
-    let verdicts = llvm::disassemble(&candidates);
+    judge(rows, &candidates);
+}
+
+/// Holds our decoder against LLVM on each candidate (four dwords each), and asks that every row was met.
+pub fn judge(rows: &'static [Row], candidates: &[Vec<u32>]) {
+    let verdicts = llvm::disassemble(candidates);
     let mut wrong = Vec::new();
     let mut refusals = Vec::new();
     let mut met: BTreeSet<(&str, u16)> = BTreeSet::new();

@@ -1,6 +1,9 @@
 //! Conversions between number formats, each on one lane. Branch-free where lane loops use them. Rounding is to nearest even unless a
 //! name says otherwise.
 
+use super::soft_float::{self, towards_zero};
+use half::f16;
+
 /// f16 bits (low half) to f32, exact.
 #[inline(always)]
 pub fn f16_to_f32(bits: u32) -> f32 {
@@ -40,6 +43,40 @@ pub fn f32_to_f16_rtz(value: f32) -> u32 {
     out | (bits >> 16 & 0x8000)
 }
 
+/// Two f32 as f16 halves of a word, towards zero, denormals as MODE says; FP16_OVFL has nothing to say as nothing overflows.
+pub fn soft_pack_rtz(mode: u32, low: f32, high: f32) -> u32 {
+    let half = |value| {
+        let half: f16 = soft_float::convert(towards_zero(mode), value);
+        half.to_bits() as u32
+    };
+    pack(half(low), half(high))
+}
+
+/// f32 to i32, ⌊x + ½⌋ without rounding in between. A NaN gives the bound of its sign.
+#[inline(always)]
+pub fn nearest_i32(value: f32) -> i32 {
+    by_sign_if_nan(value, (value as f64 + 0.5).floor() as i32)
+}
+
+/// f32 to i32, downwards. A NaN gives the bound of its sign.
+#[inline(always)]
+pub fn floor_i32(value: f32) -> i32 {
+    by_sign_if_nan(value, value.floor() as i32)
+}
+
+#[inline(always)]
+fn by_sign_if_nan(value: f32, number: i32) -> i32 {
+    let bound = if value.is_sign_negative() { i32::MIN } else { i32::MAX };
+    if value.is_nan() { bound } else { number }
+}
+
+/// A byte in place of byte `index` (mod 4) of `word`.
+#[inline(always)]
+pub fn insert_u8(byte: u8, index: u32, word: u32) -> u32 {
+    let shift = (index & 3) * 8;
+    (word & !(0xff << shift)) | (byte as u32) << shift
+}
+
 /// f32 to bf16 bits, to nearest even.
 #[inline(always)]
 pub fn f32_to_bf16(value: f32) -> u32 {
@@ -59,12 +96,14 @@ pub struct Float8 {
     largest: u32,
     /// Code that an overflow gives: NaN where the format has no infinity.
     overflow: u32,
+    /// Code of a NaN, whatever its sign was.
+    nan: u32,
 }
 
 /// e4m3: no infinities, 0x7f is NaN, largest 448.
-pub const FP8: Float8 = Float8 { fraction: 3, bias: 7, largest: 0x7e, overflow: 0x7f };
+pub const FP8: Float8 = Float8 { fraction: 3, bias: 7, largest: 0x7e, overflow: 0x7f, nan: 0xff };
 /// e5m2: infinities at 0x7c, largest 57 344.
-pub const BF8: Float8 = Float8 { fraction: 2, bias: 15, largest: 0x7b, overflow: 0x7c };
+pub const BF8: Float8 = Float8 { fraction: 2, bias: 15, largest: 0x7b, overflow: 0x7c, nan: 0xfe };
 
 /// 8-bit float to f32, exact.
 #[inline(always)]
@@ -82,8 +121,10 @@ pub fn f8_to_f32(code: u32, format: Float8) -> f32 {
     } else {
         (fraction | 1 << format.fraction) as f32 * scale(exponent)
     };
+    // Every NaN becomes the negative quiet one.
+    let nan = f32::from_bits(0xffc0_0000);
     let value = if magnitude > format.largest {
-        if magnitude == 0x7c && format.fraction == 2 { f32::INFINITY } else { f32::NAN }
+        if magnitude == 0x7c && format.fraction == 2 { f32::INFINITY } else { nan }
     } else {
         value
     };
@@ -91,13 +132,16 @@ pub fn f8_to_f32(code: u32, format: Float8) -> f32 {
 }
 
 /// f32 to an 8-bit float, to nearest even, with subnormals. Too large gives NaN (fp8) or infinity (bf8), or, with `saturate`
-/// (FP16_OVFL), the largest finite number.
+/// (FP16_OVFL) and a finite value, the largest finite number.
 #[inline(always)]
 pub fn f32_to_f8(value: f32, format: Float8, saturate: bool) -> u32 {
     let bits = value.to_bits();
     let sign = bits >> 24 & 0x80;
     if value.is_nan() {
-        return sign | 0x7f;
+        return format.nan;
+    }
+    if value.is_infinite() {
+        return sign | format.overflow;
     }
     let magnitude = f64::from(value.abs());
     // The unit in the last place: that of the value's exponent, not below the subnormals'. Powers of two, so scaling is exact.
@@ -105,11 +149,7 @@ pub fn f32_to_f8(value: f32, format: Float8, saturate: bool) -> u32 {
     let units = magnitude * pow2(format.fraction as i32 - exponent);
     let steps = units.round_ties_even() as u32;
     // `steps` counts from 2^(exponent − fraction); a carry into the next exponent is the next code, as codes are consecutive.
-    let code = if value.is_infinite() {
-        u32::MAX
-    } else {
-        (((exponent + format.bias - 1) as u32) << format.fraction).saturating_add(steps)
-    };
+    let code = (((exponent + format.bias - 1) as u32) << format.fraction).saturating_add(steps);
     if code <= format.largest {
         return sign | code;
     }
@@ -122,26 +162,23 @@ pub fn pow2(n: i32) -> f64 {
     f64::from_bits(((n + 1023) as u64) << 52)
 }
 
-/// To an 8-bit float by stochastic rounding: the seed is added below the last kept bit, then the rest is cut off.
+/// To an 8-bit float by stochastic rounding: the seed's upper bits are added below the last kept bit, then the rest is cut off. A value
+/// on its way to the subnormals is first cut to the digits that it would have as a normal number.
 pub fn f32_to_f8_stochastic(value: f32, seed: u32, format: Float8, saturate: bool) -> u32 {
     let bits = value.to_bits();
     if !value.is_finite() {
         return f32_to_f8(value, format, saturate);
     }
-    let exponent = (bits >> 23 & 0xff) as i32 - 127;
-    // Bits below the result's last place: more of them where the result is subnormal.
-    let below = (1 - format.bias - exponent).max(0) as u32;
-    let dropped = 23 - format.fraction + below;
-    if bits & 0x7fff_ffff == 0 || dropped >= 56 {
-        return bits >> 24 & 0x80;
-    }
-    // The significand with the seed's bits aligned so that its 32 bits lie directly below the last kept place.
-    let significand = ((bits & 0x7f_ffff) | if exponent == -127 { 0 } else { 1 << 23 }) as u128;
-    let sum = (significand << 32) + ((seed as u128) << dropped);
-    let steps = (sum >> (32 + dropped)) as u32;
-    let first = exponent.max(1 - format.bias);
-    let code = (((first + format.bias - 1).max(0) as u32) << format.fraction).saturating_add(steps);
     let sign = bits >> 24 & 0x80;
+    let exponent = ((bits >> 23 & 0xff) as i32).max(1) - 127;
+    let hidden = if bits >> 23 & 0xff == 0 { 0 } else { 1 << 23 };
+    let dropped = 23 - format.fraction;
+    let below = (1 - format.bias - exponent).clamp(0, 31) as u32;
+    let significand = ((bits & 0x7f_ffff) | hidden) >> below;
+    let steps = (significand + (seed >> (32 - dropped))) >> dropped;
+    // Codes are consecutive, so a carry out of the significand is the next exponent.
+    let first = exponent.max(1 - format.bias);
+    let code = (((first + format.bias - 1) as u32) << format.fraction) + steps;
     if code <= format.largest {
         return sign | code;
     }

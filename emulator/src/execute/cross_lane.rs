@@ -3,14 +3,10 @@
 
 #![allow(clippy::needless_range_loop, reason = "a lane number indexes several arrays and shifts masks")]
 
-use super::convert::{self, Float8};
 use super::integer::msad_u8;
-use super::lanes::{self, B32, F16, F32, I32, I64, Kind, Out, U32, U64, check, raw, unsupported, write_mask};
+use super::lanes::{self, B32, I32, I64, Kind, Out, U32, U64, check, raw, unsupported, write_mask};
 use crate::isa::{Inst, Src};
-use crate::wave::{Cx, Flow, Lanes, M0, Step, VCC};
-
-/// MODE bit that makes 8-bit float conversions saturate.
-const FP16_OVFL: u32 = 1 << 23;
+use crate::wave::{Cx, Flow, Lanes, M0, Step};
 
 /// The number of the first active lane, 0 without any.
 #[inline(always)]
@@ -299,123 +295,6 @@ pub fn mad_co_i64_i32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
     Ok(Flow::Next)
 }
 
-/// `v_div_scale`: the scaled operand, and per lane whether the quotient must be scaled back.
-#[inline(always)]
-fn div_scale<T: Out>(cx: &mut Cx<'_>, inst: &Inst, scale: impl Fn(T::V, T::V, T::V) -> (T::V, bool)) -> Step {
-    check(cx, inst)?;
-    let (a, b, c) = (T::read(cx.wave, inst, 0), T::read(cx.wave, inst, 1), T::read(cx.wave, inst, 2));
-    let (mut out, mut flags) = ([T::ZERO; 32], 0);
-    for lane in 0..32 {
-        let (value, flag) = scale(a[lane], b[lane], c[lane]);
-        out[lane] = value;
-        flags |= (flag as u32) << lane;
-    }
-    lanes::write_lane_mask(cx, inst, inst.sdst, flags);
-    T::write(cx, inst, &out);
-    Ok(Flow::Next)
-}
-
-/// f32.
-pub fn div_scale_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    div_scale::<F32>(cx, inst, super::divide::scale32)
-}
-/// f64.
-pub fn div_scale_f64(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    div_scale::<lanes::F64>(cx, inst, super::divide::scale64)
-}
-
-/// `v_div_fmas`: VCC says which lanes are scaled back.
-#[inline(always)]
-fn div_fmas<T: Out>(cx: &mut Cx<'_>, inst: &Inst, fmas: impl Fn(T::V, T::V, T::V, bool) -> T::V) -> Step {
-    check(cx, inst)?;
-    let (a, b, c) = (T::read(cx.wave, inst, 0), T::read(cx.wave, inst, 1), T::read(cx.wave, inst, 2));
-    let vcc = cx.wave.sgpr[VCC as usize];
-    let mut out = [T::ZERO; 32];
-    for lane in 0..32 {
-        out[lane] = fmas(a[lane], b[lane], c[lane], vcc >> lane & 1 != 0);
-    }
-    T::write(cx, inst, &out);
-    Ok(Flow::Next)
-}
-
-/// f32.
-pub fn div_fmas_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    div_fmas::<F32>(cx, inst, super::divide::fmas32)
-}
-/// f64.
-pub fn div_fmas_f64(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    div_fmas::<lanes::F64>(cx, inst, super::divide::fmas64)
-}
-
-/// The byte that op_sel chooses for 8-bit float sources: its two bits are swapped.
-fn byte_index(inst: &Inst) -> u32 {
-    (inst.mods.opsel as u32 & 1) << 1 | (inst.mods.opsel as u32 >> 1 & 1)
-}
-
-fn from_float8(cx: &mut Cx<'_>, inst: &Inst, format: Float8) -> Step {
-    check(cx, inst)?;
-    let shift = byte_index(inst) * 8;
-    let out = raw(cx.wave, inst, 0).map(|word| convert::f8_to_f32(word >> shift & 0xff, format));
-    F32::write(cx, inst, &out);
-    Ok(Flow::Next)
-}
-
-/// f32 from a byte of e4m3.
-pub fn cvt_f32_fp8(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    from_float8(cx, inst, convert::FP8)
-}
-/// f32 from a byte of e5m2.
-pub fn cvt_f32_bf8(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    from_float8(cx, inst, convert::BF8)
-}
-
-fn pair_to_float8(cx: &mut Cx<'_>, inst: &Inst, format: Float8) -> Step {
-    check(cx, inst)?;
-    let saturate = cx.wave.mode & FP16_OVFL != 0;
-    let (a, b) = (F32::read(cx.wave, inst, 0), F32::read(cx.wave, inst, 1));
-    let mut out = [0u16; 32];
-    for lane in 0..32 {
-        let low = convert::f32_to_f8(a[lane], format, saturate);
-        let high = convert::f32_to_f8(b[lane], format, saturate);
-        out[lane] = (low | high << 8) as u16;
-    }
-    lanes::B16::write(cx, inst, &out);
-    Ok(Flow::Next)
-}
-
-/// Two e4m3 in a half.
-pub fn cvt_pk_fp8_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    pair_to_float8(cx, inst, convert::FP8)
-}
-/// Two e5m2 in a half.
-pub fn cvt_pk_bf8_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    pair_to_float8(cx, inst, convert::BF8)
-}
-
-/// One byte of the destination, the others kept; op_sel's bits 2 and 3 number the byte.
-fn stochastic(cx: &mut Cx<'_>, inst: &Inst, format: Float8) -> Step {
-    check(cx, inst)?;
-    let saturate = cx.wave.mode & FP16_OVFL != 0;
-    let shift = (inst.mods.opsel as u32 >> 2 & 3) * 8;
-    let (a, seed) = (F32::read(cx.wave, inst, 0), U32::read(cx.wave, inst, 1));
-    let mut out = cx.wave.vgpr[inst.dst as usize];
-    for lane in 0..32 {
-        let code = convert::f32_to_f8_stochastic(a[lane], seed[lane], format, saturate);
-        out[lane] = (out[lane] & !(0xff << shift)) | code << shift;
-    }
-    B32::write(cx, inst, &out);
-    Ok(Flow::Next)
-}
-
-/// One e4m3.
-pub fn cvt_sr_fp8_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    stochastic(cx, inst, convert::FP8)
-}
-/// One e5m2.
-pub fn cvt_sr_bf8_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    stochastic(cx, inst, convert::BF8)
-}
-
 /// Four masked sums of absolute differences over bytes 0–3, 1–4, 2–5, 3–6 of source 0, each added to a dword of source 2.
 pub fn mqsad_u32_u8(cx: &mut Cx<'_>, inst: &Inst) -> Step {
     let (bytes, reference) = (U64::read(cx.wave, inst, 0), U32::read(cx.wave, inst, 1));
@@ -450,70 +329,4 @@ pub fn quad_sad(bytes: u64, reference: u32, addend: u64, sad: impl Fn(u32, u32) 
         out |= (sum as u64) << (slice * 16);
     }
     out
-}
-
-/// A pseudo-scalar: f32 in and out of scalar registers, whatever EXEC is.
-#[inline(always)]
-pub fn scalar_f32(cx: &mut Cx<'_>, inst: &Inst, op: impl Fn(f32) -> f32) -> Step {
-    check(cx, inst)?;
-    let x = F32::read(cx.wave, inst, 0)[0];
-    let mut out = [op(x); 32];
-    lanes::finish_f32(inst, &mut out, f32::MIN_POSITIVE);
-    cx.wave.set_sgpr(inst.dst, out[0].to_bits());
-    Ok(Flow::Next)
-}
-
-/// A pseudo-scalar in f16; the high half of the destination becomes 0.
-#[inline(always)]
-pub fn scalar_f16(cx: &mut Cx<'_>, inst: &Inst, op: impl Fn(f32) -> f32) -> Step {
-    check(cx, inst)?;
-    let x = F16::read(cx.wave, inst, 0)[0];
-    let mut out = [convert::f16_to_f32(convert::f32_to_f16(op(x))); 32];
-    lanes::finish_f32(inst, &mut out, f32::from_bits(0x3880_0000));
-    cx.wave.set_sgpr(inst.dst, convert::f32_to_f16(out[0]));
-    Ok(Flow::Next)
-}
-
-/// Dot product of two pairs of halves plus source 2, one half written.
-#[inline(always)]
-fn dot2(cx: &mut Cx<'_>, inst: &Inst, widen: impl Fn(u32) -> f32, narrow: impl Fn(f64) -> u32) -> Step {
-    check(cx, inst)?;
-    if (inst.mods.abs | inst.mods.neg) & 3 != 0 {
-        return Err(unsupported(format!("{} with abs or neg on a packed source", inst.row.name)));
-    }
-    let (a, b) = (raw(cx.wave, inst, 0), raw(cx.wave, inst, 1));
-    let c = lanes::B16::read(cx.wave, inst, 2);
-    let mut out = [0u16; 32];
-    for lane in 0..32 {
-        let product = |shift: u32| widen(a[lane] >> shift & 0xffff) as f64 * widen(b[lane] >> shift & 0xffff) as f64;
-        // Products are exact in f64; the sum is rounded there and once more to the result.
-        out[lane] = narrow(product(0) + product(16) + widen(c[lane] as u32) as f64) as u16;
-    }
-    lanes::B16::write(cx, inst, &out);
-    Ok(Flow::Next)
-}
-
-/// f16.
-pub fn dot2_f16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    dot2(cx, inst, convert::f16_to_f32, |sum| convert::f32_to_f16(super::float::to_odd_f32(sum)))
-}
-/// bf16.
-pub fn dot2_bf16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    dot2(cx, inst, |bits| f32::from_bits(bits << 16), |sum| convert::f32_to_bf16(sum as f32))
-}
-
-/// Two f16 fused multiply-adds into the destination.
-pub fn pk_fmac_f16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    check(cx, inst)?;
-    let (a, b) = (raw(cx.wave, inst, 0), raw(cx.wave, inst, 1));
-    let mut out = cx.wave.vgpr[inst.dst as usize];
-    for lane in 0..32 {
-        let half = |shift: u32| {
-            let value = |word: u32| convert::f16_to_f32(word >> shift & 0xffff);
-            convert::f32_to_f16(super::float::fma_f16(value(a[lane]), value(b[lane]), value(out[lane])))
-        };
-        out[lane] = convert::pack(half(0), half(16));
-    }
-    B32::write(cx, inst, &out);
-    Ok(Flow::Next)
 }

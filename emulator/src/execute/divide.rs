@@ -1,107 +1,204 @@
 //! The steps of a correctly rounded division (`v_div_scale`, `v_div_fmas`, `v_div_fixup`). They only make sense together: scale keeps
 //! the Newton steps in range, fmas takes the scale back, fixup puts in the special cases.
+//!
+//! The manual's pseudocode for scale tests quotients and reciprocals for being subnormal; what the hardware tests, and what makes the
+//! sequence divide correctly, are differences of the operands' exponent fields. Its factors for fmas are wrong too.
 
-use super::float::{ldexp32, ldexp64};
+use super::lanes::{self, F16, F32, F64, Out, rounding, softly};
+use super::soft_float::{self, Soft};
+use crate::isa::Inst;
+use crate::wave::{Cx, Flow, Step};
+use half::f16;
+use rustc_apfloat::Float;
+use rustc_apfloat::ieee::Quad;
 
-/// A scaled operand and whether the quotient must be scaled back.
-pub type Scaled<T> = (T, bool);
-
-macro_rules! scale {
-    ($name:ident, $float:ty, $exponent:expr, $ldexp:ident, $far:literal, $by:literal, $tiny:literal) => {
-        /// Source 0 (which equals the denominator or the numerator), scaled where the division of `numerator` by `denominator` would leave
-        /// the normal range, and the flag for `div_fmas`.
-        #[inline(always)]
-        pub fn $name(value: $float, denominator: $float, numerator: $float) -> Scaled<$float> {
-            let exponent = $exponent;
-            let subnormal = |x: $float| x.is_subnormal();
-            let up = $ldexp(value, $by);
-            if numerator == 0.0 || denominator == 0.0 {
-                (<$float>::NAN, false)
-            } else if exponent(numerator) - exponent(denominator) >= $far {
-                (if value == denominator { up } else { value }, true)
-            } else if subnormal(denominator) {
-                (up, false)
-            } else if subnormal(1.0 / denominator) && subnormal(numerator / denominator) {
-                // The manual scales the denominator up here, which would overflow it; down is what fits its reciprocal and fmas.
-                (if value == denominator { $ldexp(value, -$by) } else { value }, true)
-            } else if subnormal(1.0 / denominator) {
-                ($ldexp(value, -$by), false)
-            } else if subnormal(numerator / denominator) {
-                (if value == numerator { up } else { value }, true)
-            } else if exponent(numerator) <= $tiny {
-                (up, false)
-            } else {
-                (value, false)
-            }
-        }
-    };
+/// What the steps need to know of a format.
+pub trait Divide: Soft {
+    /// Exponent of the factor by which operands are scaled.
+    const BY: i32;
+    /// Difference of exponents from which on a quotient counts as close to the range's end.
+    const FAR: i64;
+    /// Exponent field up to which a numerator is too small for the steps.
+    const TINY: i64;
 }
-scale!(scale32, f32, |x: f32| (x.to_bits() >> 23 & 0xff) as i32, ldexp32, 96, 64, 23);
-scale!(scale64, f64, |x: f64| (x.to_bits() >> 52 & 0x7ff) as i32, ldexp64, 768, 128, 53);
+impl Divide for f32 {
+    const BY: i32 = 64;
+    const FAR: i64 = 96;
+    const TINY: i64 = 24;
+}
+impl Divide for f64 {
+    const BY: i32 = 128;
+    const FAR: i64 = 768;
+    const TINY: i64 = 53;
+}
 
-/// fma, scaled back by 2^±64 if `scaled`: up where the addend (the quotient so far) is large, down otherwise. The manual's factor 2³² is
-/// wrong.
 #[inline(always)]
-pub fn fmas32(a: f32, b: f32, c: f32, scaled: bool) -> f32 {
-    let sum = a.mul_add(b, c);
-    let exponent = (c.to_bits() >> 23 & 0xff) as i32;
-    if scaled { ldexp32(sum, if exponent > 127 { 64 } else { -64 }) } else { sum }
+fn bias<T: Soft>() -> i64 {
+    (1 << (T::EXPONENT - 1)) - 1
 }
 
-/// The same with 2^±128.
+/// The exponent field.
 #[inline(always)]
-pub fn fmas64(a: f64, b: f64, c: f64, scaled: bool) -> f64 {
-    let sum = a.mul_add(b, c);
-    let exponent = (c.to_bits() >> 52 & 0x7ff) as i32;
-    if scaled { ldexp64(sum, if exponent > 1023 { 128 } else { -128 }) } else { sum }
+fn exponent<T: Soft>(x: T) -> i64 {
+    (x.bits() >> T::FRACTION) as i64 & ((1 << T::EXPONENT) - 1)
 }
 
-macro_rules! fixup {
-    ($name:ident, $float:ty, $vanishes:expr, $overflows:expr) => {
-        /// The quotient, or what IEEE says where numerator or denominator are special. A quotient that has become infinite or, in the
-        /// steps after that, NaN is an overflow: no other finite operands lead there. (The manual's text tests the denominator's
-        /// exponent at that place, which its earlier cases have already excluded.)
-        #[inline(always)]
-        pub fn $name(quotient: $float, denominator: $float, numerator: $float) -> $float {
-            let sign = denominator.is_sign_negative() != numerator.is_sign_negative();
-            let signed = |magnitude: $float| if sign { -magnitude } else { magnitude };
-            let (d, n) = (denominator, numerator);
-            if n.is_nan() || d.is_nan() || (d == 0.0 && n == 0.0) || (d.is_infinite() && n.is_infinite()) {
-                <$float>::NAN
-            } else if d == 0.0 || n.is_infinite() {
-                signed(<$float>::INFINITY)
-            } else if d.is_infinite() || n == 0.0 || $vanishes(n, d) {
-                signed(0.0)
-            } else if $overflows(quotient) {
-                signed(<$float>::INFINITY)
-            } else {
-                signed(quotient.abs())
-            }
-        }
-    };
+#[inline(always)]
+fn is_zero<T: Soft>(x: T) -> bool {
+    x.bits() << (63 - T::FRACTION - T::EXPONENT) << 1 == 0
 }
-fixup!(
-    fixup32,
-    f32,
-    |n: f32, d: f32| { ((n.to_bits() >> 23 & 0xff) as i32) - ((d.to_bits() >> 23 & 0xff) as i32) < -150 },
-    |q: f32| !q.is_finite()
-);
-fixup!(
-    fixup64,
-    f64,
-    |n: f64, d: f64| { ((n.to_bits() >> 52 & 0x7ff) as i32) - ((d.to_bits() >> 52 & 0x7ff) as i32) < -1075 },
-    |q: f64| !q.is_finite()
-);
-fixup!(fixup16, f32, |_, _| false, |_| false);
+
+#[inline(always)]
+fn is_negative<T: Soft>(x: T) -> bool {
+    x.bits() >> (T::FRACTION + T::EXPONENT) != 0
+}
+
+/// Source 0 (which equals the denominator or the numerator), scaled where the division of `numerator` by `denominator` would leave the
+/// normal range, and the flag for `div_fmas`.
+pub fn scale<T: Divide>(mode: u32, value: T, denominator: T, numerator: T) -> (T, bool) {
+    let [value, denominator, numerator] = [value, denominator, numerator].map(|x| soft_float::input(mode, x));
+    let (d, n) = (exponent(denominator), exponent(numerator));
+    let is_denominator = value.bits() == denominator.bits();
+    let (by, back) = if n - d >= T::FAR {
+        (if is_denominator { T::BY } else { 0 }, true)
+    } else if d == 0 {
+        (T::BY, false)
+    } else if d >= 2 * bias::<T>() - 1 {
+        // The reciprocal would be subnormal. Where the quotient is too, only the denominator goes down.
+        let back = n - d <= -T::FAR;
+        (if back && !is_denominator { 0 } else { -T::BY }, back)
+    } else if n - d <= -T::FAR {
+        (if is_denominator { 0 } else { T::BY }, true)
+    } else if n <= T::TINY {
+        (T::BY, false)
+    } else {
+        (0, false)
+    };
+    if is_zero(denominator) || is_zero(numerator) {
+        return (soft_float::invalid(), back);
+    }
+    let scaled = if by == 0 && exponent(value) != 0 && !soft_float::is_nan(value) {
+        value
+    } else {
+        soft_float::ldexp(mode, value, by)
+    };
+    (scaled, back)
+}
+
+/// a·b + c, scaled back by 2^±64 (f64: 2^±128) if `scaled`, up where the addend (the quotient so far) is at least 2, down otherwise;
+/// rounded once. Denormal operands stay.
+pub fn fmas<T: Divide>(mode: u32, a: T, b: T, c: T, scaled: bool) -> T {
+    let by = if exponent(c) > bias::<T>() { T::BY } else { -T::BY };
+    soft_float::scaled_fma(mode, a, b, c, if scaled { by } else { 0 })
+}
+
+/// The quotient, or what IEEE says where numerator or denominator are special. A quotient that has become infinite or, in the steps
+/// after that, NaN is an overflow: no other finite operands lead there. (The manual's text tests the denominator's exponent at that
+/// place, which its earlier cases have already excluded.) f16 has no test for under- and overflow.
+#[inline(always)]
+pub fn fixup<T: Soft>(mode: u32, quotient: T, denominator: T, numerator: T) -> T {
+    let (d, n) = (soft_float::input(mode, denominator), soft_float::input(mode, numerator));
+    let sign_bit = 1 << (T::FRACTION + T::EXPONENT);
+    let negative = is_negative(d) != is_negative(n);
+    let signed = |size: u64| T::from_encoding(if negative { sign_bit | size } else { size });
+    let infinity = ((1 << T::EXPONENT) - 1) << T::FRACTION;
+    let half = T::EXPONENT == 5;
+    let (no_d, no_n) = (is_zero(d), is_zero(n));
+    let (inf_d, inf_n) = (soft_float::is_infinite(d), soft_float::is_infinite(n));
+    if soft_float::is_nan(n) {
+        soft_float::quiet(n)
+    } else if soft_float::is_nan(d) {
+        soft_float::quiet(d)
+    } else if no_d && no_n || inf_d && inf_n {
+        soft_float::invalid()
+    } else if no_d || inf_n {
+        signed(infinity)
+    } else if inf_d || no_n {
+        signed(0)
+    } else if !half && exponent(n) - exponent(d) < -(bias::<T>() + T::FRACTION as i64) {
+        vanishing(mode, negative)
+    } else if !half && quotient.bits() & !sign_bit >= infinity {
+        soft_float::overflow(mode, negative)
+    } else {
+        signed(quotient.bits() & !sign_bit)
+    }
+}
+
+/// A number far below the smallest denormal, rounded.
+#[cold]
+fn vanishing<T: Soft>(mode: u32, negative: bool) -> T {
+    let tiny = Quad::from_u128(1).value.scalbn(-4000);
+    soft_float::round(mode, if negative { -tiny } else { tiny })
+}
+
+/// `v_div_scale`: the scaled operand, and per lane whether the quotient must be scaled back.
+fn scale_lanes<T: Divide, K: Out<V = T, Exact = T>>(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    lanes::check(cx, inst)?;
+    let mode = lanes::mode_of(cx, inst, true);
+    let [value, denominator, numerator] = [0, 1, 2].map(|i| K::read_exact(cx.wave, inst, i));
+    let (mut out, mut flags) = (value, 0);
+    for lane in 0..32 {
+        let (scaled, back) = scale(mode, value[lane], denominator[lane], numerator[lane]);
+        out[lane] = K::modify(mode, inst, scaled);
+        flags |= (back as u32) << lane;
+    }
+    lanes::write_lane_mask(cx, inst, inst.sdst, flags);
+    K::write_exact(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// f32.
+pub fn scale_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    scale_lanes::<f32, F32>(cx, inst)
+}
+/// f64.
+pub fn scale_f64(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    scale_lanes::<f64, F64>(cx, inst)
+}
+
+/// `v_div_fmas`: VCC says which lanes are scaled back.
+#[inline(always)]
+fn fmas_lanes<T: Divide, K: Out<V = T, Exact = T>>(cx: &mut Cx<'_>, inst: &Inst, fast: impl Fn(T, T, T) -> T) -> Step {
+    let vcc = cx.wave.vcc();
+    if vcc & cx.wave.exec() == 0 {
+        let soft = |mode, a, b, c| soft_float::scaled_fma(mode, a, b, c, 0);
+        return rounding::<K, K, K, K>(cx, inst, fast, soft);
+    }
+    lanes::check(cx, inst)?;
+    let mode = lanes::mode_of(cx, inst, true);
+    let [a, b, c] = [0, 1, 2].map(|i| K::read_exact(cx.wave, inst, i));
+    let out = std::array::from_fn(|lane| {
+        let back = vcc >> lane & 1 != 0;
+        K::modify(mode, inst, fmas(mode, a[lane], b[lane], c[lane], back))
+    });
+    K::write_exact(cx, inst, &out);
+    Ok(Flow::Next)
+}
+
+/// f32.
+pub fn fmas_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    fmas_lanes::<f32, F32>(cx, inst, |a, b, c| a.mul_add(b, c))
+}
+/// f64.
+pub fn fmas_f64(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    fmas_lanes::<f64, F64>(cx, inst, |a, b, c| a.mul_add(b, c))
+}
+
+/// `v_div_fixup_f16`.
+pub fn fixup_f16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    softly::<F16, F16, F16, F16>(cx, inst, fixup::<f16>)
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const M: u32 = lanes::MODE_DEFAULT;
+
     /// The compiler's expansion of an f32 division (LLVM's `fdiv` for AMDGPU), step by step.
     fn divide32(n: f32, d: f32) -> f32 {
-        let (ds, _) = scale32(d, d, n);
-        let (ns, flag) = scale32(n, d, n);
+        let (ds, _) = scale(M, d, d, n);
+        let (ns, flag) = scale(M, n, d, n);
         let r = crate::execute::transcendental::rcp(ds);
         let e = (-ds).mul_add(r, 1.0);
         let r = e.mul_add(r, r);
@@ -109,19 +206,19 @@ mod tests {
         let e = (-ds).mul_add(q, ns);
         let q = e.mul_add(r, q);
         let e = (-ds).mul_add(q, ns);
-        fixup32(fmas32(e, r, q, flag), d, n)
+        fixup(M, fmas(M, e, r, q, flag), d, n)
     }
 
     /// The same for f64, from a reciprocal good to 2⁻²⁹.
     fn divide64(n: f64, d: f64) -> f64 {
-        let (ds, _) = scale64(d, d, n);
-        let (ns, flag) = scale64(n, d, n);
+        let (ds, _) = scale(M, d, d, n);
+        let (ns, flag) = scale(M, n, d, n);
         let r = (1.0 / ds) * (1.0 + 2f64.powi(-29));
         let r = (-ds).mul_add(r, 1.0).mul_add(r, r);
         let r = (-ds).mul_add(r, 1.0).mul_add(r, r);
         let q = ns * r;
         let e = (-ds).mul_add(q, ns);
-        fixup64(fmas64(e, r, q, flag), d, n)
+        fixup(M, fmas(M, e, r, q, flag), d, n)
     }
 
     #[test]
@@ -145,42 +242,35 @@ mod tests {
             }
             let (n, d) = (f32::from_bits(n), f32::from_bits(d));
             let (got, want) = (divide32(n, d), n / d);
-            // A quotient that is subnormal is rounded once by fmas and once by scaling back; hardware does the same in one step, so the
-            // last place may differ there only.
-            let close = want.abs() < f32::MIN_POSITIVE && (got.to_bits() as i64 - want.to_bits() as i64).abs() <= 1;
-            assert!(
-                got.to_bits() == want.to_bits() || close || got.is_nan() && want.is_nan(),
-                "{n:e}/{d:e}: {got:e}, {want:e}"
-            );
+            assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{n:e}/{d:e}: {got:e}, {want:e}");
             let (n, d) = (f64::from_bits(next()), f64::from_bits(next()));
             let (got, want) = (divide64(n, d), n / d);
-            let close = want.abs() < f64::MIN_POSITIVE && (got.to_bits() as i128 - want.to_bits() as i128).abs() <= 1;
-            assert!(
-                got.to_bits() == want.to_bits() || close || got.is_nan() && want.is_nan(),
-                "{n:e}/{d:e}: {got:e}, {want:e}"
-            );
+            assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{n:e}/{d:e}: {got:e}, {want:e}");
         }
     }
 
     #[test]
     fn scaling_by_case() {
+        let two = |n: i32| 2f32.powi(n);
         // Tiny numerator, both scaled alike; a subnormal denominator likewise.
-        assert_eq!(scale32(2f32.powi(-110), 1.0, 2f32.powi(-110)), (2f32.powi(-46), false));
+        assert_eq!(scale(M, two(-110), 1.0, two(-110)), (two(-46), true));
+        assert_eq!(scale(M, two(-110), two(-100), two(-110)), (two(-46), false));
         let d = f32::from_bits(1);
-        assert_eq!(scale32(d, d, 1.0e-30), (2f32.powi(-85), false));
+        assert_eq!(scale(M, d, d, 1.0e-30), (two(-85), false));
         // Far apart: only the denominator, and the quotient is scaled back.
-        assert_eq!(scale32(1.0, 1.0, 2f32.powi(100)), (2f32.powi(64), true));
-        assert_eq!(scale32(2f32.powi(100), 1.0, 2f32.powi(100)), (2f32.powi(100), true));
+        assert_eq!(scale(M, 1.0, 1.0, two(100)), (two(64), true));
+        assert_eq!(scale(M, two(100), 1.0, two(100)), (two(100), true));
         // Passing through.
-        assert_eq!(scale32(3.0, 3.0, 7.0), (3.0, false));
-        assert!(scale32(0.0, 0.0, 1.0).0.is_nan());
+        assert_eq!(scale(M, 3.0f32, 3.0, 7.0), (3.0, false));
+        assert_eq!(scale(M, 0.0f32, 0.0, 1.0).0.to_bits(), 0xffc0_0000);
         // fmas: by the exponent of the addend.
-        assert_eq!(fmas32(0.0, 0.0, 2.0, true), 2f32.powi(65));
-        assert_eq!(fmas32(0.0, 0.0, 1.0, true), 2f32.powi(-64));
-        assert_eq!(fmas32(0.0, 0.0, 1.0, false), 1.0);
-        assert_eq!(fmas64(0.0, 0.0, 2.0, true), 2f64.powi(129));
-        assert_eq!(fixup32(5.0, -0.0, 1.0), f32::NEG_INFINITY);
-        assert_eq!(fixup32(5.0, f32::INFINITY, -1.0).to_bits(), 0x8000_0000);
-        assert_eq!(fixup32(-5.0, 2.0, 10.0), 5.0);
+        assert_eq!(fmas(M, 0.0, 0.0, 2.0f32, true), two(65));
+        assert_eq!(fmas(M, 0.0, 0.0, 1.0f32, true), two(-64));
+        assert_eq!(fmas(M, 0.0, 0.0, 1.0f32, false), 1.0);
+        assert_eq!(fmas(M, 0.0, 0.0, 2.0f64, true), 2f64.powi(129));
+        assert_eq!(fixup(M, 5.0f32, -0.0, 1.0), f32::NEG_INFINITY);
+        assert_eq!(fixup(M, 5.0f32, f32::INFINITY, -1.0).to_bits(), 0x8000_0000);
+        assert_eq!(fixup(M, -5.0f32, 2.0, 10.0), 5.0);
+        assert_eq!(fixup(M, 5.0f32, 0.0, -0.0).to_bits(), 0xffc0_0000);
     }
 }

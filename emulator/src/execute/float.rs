@@ -2,61 +2,66 @@
 //! so that lane loops vectorise. Quotients have their own file ([`super::divide`]), approximations too ([`super::transcendental`]).
 
 use super::convert::pow2;
+use super::soft_float::{self, flushing};
+use super::transcendental::flush;
 
 macro_rules! extrema {
-    ($float:ty, $max_num:ident, $min_num:ident, $maximum:ident, $minimum:ident, $med3:ident) => {
-        /// The larger; a number wins over NaN, −0 < +0.
+    ($float:ty, $quiet_bit:literal, $quiet:ident, $max_num:ident, $min_num:ident, $maximum:ident, $minimum:ident, $med3:ident) => {
+        /// A NaN made quiet, anything else as it is.
+        #[inline(always)]
+        pub fn $quiet(a: $float) -> $float {
+            if a.is_nan() { <$float>::from_bits(a.to_bits() | $quiet_bit) } else { a }
+        }
+
+        /// The larger; a number wins over NaN, −0 < +0. Of two NaNs the first, quiet.
         #[inline(always)]
         pub fn $max_num(a: $float, b: $float) -> $float {
             // Equal values differ at most in a zero's sign: `and` keeps − only if both have it.
             let equal = <$float>::from_bits(a.to_bits() & b.to_bits());
             let larger = if a > b { a } else { b };
             let larger = if a == b { equal } else { larger };
-            let larger = if b.is_nan() { a } else { larger };
-            if a.is_nan() { b } else { larger }
+            let larger = if b.is_nan() { $quiet(a) } else { larger };
+            if a.is_nan() & !b.is_nan() { b } else { larger }
         }
 
-        /// The smaller; a number wins over NaN, −0 < +0.
+        /// The smaller; a number wins over NaN, −0 < +0. Of two NaNs the first, quiet.
         #[inline(always)]
         pub fn $min_num(a: $float, b: $float) -> $float {
             let equal = <$float>::from_bits(a.to_bits() | b.to_bits());
             let smaller = if a < b { a } else { b };
             let smaller = if a == b { equal } else { smaller };
-            let smaller = if b.is_nan() { a } else { smaller };
-            if a.is_nan() { b } else { smaller }
+            let smaller = if b.is_nan() { $quiet(a) } else { smaller };
+            if a.is_nan() & !b.is_nan() { b } else { smaller }
         }
 
-        /// The larger; NaN wins.
+        /// The larger; the first NaN wins.
         #[inline(always)]
         pub fn $maximum(a: $float, b: $float) -> $float {
-            if a.is_nan() || b.is_nan() { <$float>::NAN } else { $max_num(a, b) }
+            let number = $max_num(a, b);
+            let number = if b.is_nan() { $quiet(b) } else { number };
+            if a.is_nan() { $quiet(a) } else { number }
         }
 
-        /// The smaller; NaN wins.
+        /// The smaller; the first NaN wins.
         #[inline(always)]
         pub fn $minimum(a: $float, b: $float) -> $float {
-            if a.is_nan() || b.is_nan() { <$float>::NAN } else { $min_num(a, b) }
+            let number = $min_num(a, b);
+            let number = if b.is_nan() { $quiet(b) } else { number };
+            if a.is_nan() { $quiet(a) } else { number }
         }
 
-        /// The median; with a NaN among them, the smallest number.
+        /// The median, −0 < +0; with a NaN among them, the smallest number.
         #[inline(always)]
         pub fn $med3(a: $float, b: $float, c: $float) -> $float {
             if a.is_nan() || b.is_nan() || c.is_nan() {
                 return $min_num($min_num(a, b), c);
             }
-            let largest = $max_num($max_num(a, b), c);
-            if largest == a {
-                $max_num(b, c)
-            } else if largest == b {
-                $max_num(a, c)
-            } else {
-                $max_num(a, b)
-            }
+            $max_num($min_num(a, b), $min_num($max_num(a, b), c))
         }
     };
 }
-extrema!(f32, max_num, min_num, maximum, minimum, med3);
-extrema!(f64, max_num64, min_num64, maximum64, minimum64, med3_64);
+extrema!(f32, 0x0040_0000, quiet, max_num, min_num, maximum, minimum, med3);
+extrema!(f64, 0x0008_0000_0000_0000, quiet64, max_num64, min_num64, maximum64, minimum64, med3_64);
 
 macro_rules! class {
     ($name:ident, $bits:ty, $fraction:literal, $exponent:literal) => {
@@ -92,10 +97,24 @@ pub fn mul_dx9(a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
 }
 
-/// a·b + c with the product of [`mul_dx9`], rounded once.
+/// [`mul_dx9`] as MODE says.
+pub fn soft_mul_dx9(mode: u32, a: f32, b: f32) -> f32 {
+    let zero = soft_float::input(mode, a) == 0.0 || soft_float::input(mode, b) == 0.0;
+    if zero { 0.0 } else { soft_float::mul(mode, a, b) }
+}
+
+/// a·b + c with the product of [`mul_dx9`], rounded once. Denormals are zeros, whatever MODE says.
 #[inline(always)]
 pub fn fma_dx9(a: f32, b: f32, c: f32) -> f32 {
-    if a == 0.0 || b == 0.0 { c + 0.0 } else { a.mul_add(b, c) }
+    let (a, b, c) = (flush(a), flush(b), flush(c));
+    flush(if a == 0.0 || b == 0.0 { c + 0.0 } else { a.mul_add(b, c) })
+}
+
+/// [`fma_dx9`] as MODE rounds.
+pub fn soft_fma_dx9(mode: u32, a: f32, b: f32, c: f32) -> f32 {
+    let mode = flushing(mode);
+    let zero = flush(a) == 0.0 || flush(b) == 0.0;
+    if zero { soft_float::add(mode, 0.0, c) } else { soft_float::fma(mode, a, b, c) }
 }
 
 /// a·b + c of f16 values as an f32 whose rounding to f16 is the correct rounding of the exact result: the sum is rounded to odd on
@@ -152,11 +171,11 @@ pub fn ldexp64(value: f64, n: i32) -> f64 {
     value * pow2(n)
 }
 
-/// The fraction in [½, 1) with the sign; 0, infinities and NaN unchanged.
+/// The fraction in [½, 1) with the sign; 0 and infinities unchanged, NaN quiet.
 #[inline(always)]
 pub fn frexp_mant64(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
-        return value;
+        return quiet64(value);
     }
     let normal = if value.abs() < f64::MIN_POSITIVE { value * pow2(54) } else { value };
     f64::from_bits((normal.to_bits() & 0x800f_ffff_ffff_ffff) | 1022 << 52)
@@ -197,11 +216,17 @@ pub fn fract16(value: f32) -> f32 {
 /// The multiplication of lighting calculations: −largest where b or c make the result meaningless.
 #[inline(always)]
 pub fn mullit(a: f32, b: f32, c: f32) -> f32 {
-    if b == f32::MIN || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() {
-        f32::MIN
-    } else {
-        mul_dx9(a, b)
-    }
+    if meaningless(b, c) { f32::MIN } else { mul_dx9(a, b) }
+}
+
+#[inline(always)]
+fn meaningless(b: f32, c: f32) -> bool {
+    b == f32::MIN || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan()
+}
+
+/// [`mullit`] as MODE says.
+pub fn soft_mullit(mode: u32, a: f32, b: f32, c: f32) -> f32 {
+    if meaningless(b, soft_float::input(mode, c)) { f32::MIN } else { soft_mul_dx9(mode, a, b) }
 }
 
 /// Which axis a cube map's direction is nearest to: 0 x, 1 y, 2 z.
@@ -210,9 +235,10 @@ fn axis(x: f32, y: f32, z: f32) -> u32 {
     if z.abs() >= x.abs() && z.abs() >= y.abs() { 2 } else { (y.abs() >= x.abs()) as u32 }
 }
 
-/// Number of the cube map's face.
+/// Number of the cube map's face. The four operations on cube maps take denormals for zeros.
 #[inline(always)]
 pub fn cube_id(x: f32, y: f32, z: f32) -> f32 {
+    let (x, y, z) = (flush(x), flush(y), flush(z));
     let axis = axis(x, y, z);
     let along = [x, y, z][axis as usize];
     (axis * 2 + (along < 0.0) as u32) as f32
@@ -221,6 +247,7 @@ pub fn cube_id(x: f32, y: f32, z: f32) -> f32 {
 /// S coordinate on the face.
 #[inline(always)]
 pub fn cube_sc(x: f32, y: f32, z: f32) -> f32 {
+    let (x, y, z) = (flush(x), flush(y), flush(z));
     match axis(x, y, z) {
         2 if z < 0.0 => -x,
         2 | 1 => x,
@@ -232,6 +259,7 @@ pub fn cube_sc(x: f32, y: f32, z: f32) -> f32 {
 /// T coordinate on the face.
 #[inline(always)]
 pub fn cube_tc(x: f32, y: f32, z: f32) -> f32 {
+    let (x, y, z) = (flush(x), flush(y), flush(z));
     match axis(x, y, z) {
         1 if y < 0.0 => -z,
         1 => z,
@@ -242,7 +270,14 @@ pub fn cube_tc(x: f32, y: f32, z: f32) -> f32 {
 /// Twice the coordinate along the major axis.
 #[inline(always)]
 pub fn cube_ma(x: f32, y: f32, z: f32) -> f32 {
+    let (x, y, z) = (flush(x), flush(y), flush(z));
     2.0 * [x, y, z][axis(x, y, z) as usize]
+}
+
+/// [`cube_ma`] as MODE rounds what is too large.
+pub fn soft_cube_ma(mode: u32, x: f32, y: f32, z: f32) -> f32 {
+    let along = [x, y, z][axis(flush(x), flush(y), flush(z)) as usize];
+    soft_float::mul(flushing(mode), 2.0, along)
 }
 
 #[cfg(test)]
@@ -258,6 +293,12 @@ mod tests {
         assert_eq!(max_num(f32::NAN, -3.0), -3.0);
         assert_eq!(min_num(-3.0, f32::NAN), -3.0);
         assert_eq!(max_num(-5.0, -5.0), -5.0);
+        // Two NaNs: the first one, quiet.
+        let (first, second) = (f32::from_bits(0xff80_0001), f32::from_bits(0x7fc0_0002));
+        assert_eq!([max_num, min_num, maximum, minimum].map(|f| f(first, second).to_bits()), [0xffc0_0001; 4]);
+        assert_eq!([maximum, minimum].map(|f| f(1.0, first).to_bits()), [0xffc0_0001; 2]);
+        // The pseudocode's comparison of floats would take +0 here.
+        assert_eq!(med3(-0.0, 0.0, -0.0).to_bits(), 0x8000_0000);
         assert!(maximum(f32::NAN, 1.0).is_nan() && minimum(1.0, f32::NAN).is_nan());
         assert_eq!(maximum(-0.0, 0.0).to_bits(), 0);
         assert_eq!(med3(3.0, 1.0, 2.0), 2.0);

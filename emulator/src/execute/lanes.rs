@@ -1,32 +1,52 @@
 //! One vector instruction over 32 lanes: read the sources as typed lanes (modifiers, DPP and halves applied), run the operation in a
 //! loop that the compiler vectorises, write the result under EXEC. A [`Kind`] per operand type does reading and writing; the
 //! operation itself is a plain function of one lane. It knows no opcodes.
+//!
+//! The loops know one float mode: nearest even with denormals kept, as kernels start. Where MODE differs in a way that matters to the
+//! row, or an output modifier is set, a second, slower loop runs over the same operands in their own formats ([`Kind::Exact`]).
 
 #![allow(clippy::needless_range_loop, reason = "a lane number indexes several arrays and shifts masks")]
 
-use crate::execute::{convert, dpp};
+use crate::execute::{convert, dpp, soft_float};
 use crate::fault::Fault;
 use crate::isa::{Inst, Src, flags};
 use crate::wave::{Cx, Flow, Lanes, Step, Wave};
+use half::f16;
 use std::marker::PhantomData;
 
-/// MODE as kernels of this project run: round to nearest even, denormals kept, for all float types.
-const MODE_DEFAULT: u32 = 0xf0;
+/// MODE at a launch: round to nearest even, denormals kept, for all float types.
+pub const MODE_DEFAULT: u32 = 0xf0;
 
 /// How operands of one type are read.
 pub trait Kind {
-    /// A lane's value.
+    /// A lane's value as the fast loop computes with it.
     type V: Copy;
+    /// A lane's value in the operand's own format.
+    type Exact: Copy;
     /// Source `i`, all lanes.
     fn read(wave: &Wave, inst: &Inst, i: usize) -> [Self::V; 32];
+    /// Source `i`, all lanes, in the operand's own format.
+    fn read_exact(wave: &Wave, inst: &Inst, i: usize) -> [Self::Exact; 32];
+    /// An operand for an operation that rounds nothing: a denormal as MODE lets it in.
+    fn enter(mode: u32, value: Self::Exact) -> Self::V;
 }
 
 /// How results of one type are written.
 pub trait Out: Kind {
     /// What the lane loop starts from; every lane is overwritten.
     const ZERO: Self::V;
+    /// Whether the output modifier and clamp act on the type as on a float.
+    const MODIFIED: bool = false;
     /// Writes the destination under EXEC and the DPP masks, after omod and clamp.
     fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[Self::V; 32]);
+    /// A result in the destination's format, a denormal as MODE lets it out.
+    fn leave(mode: u32, value: Self::V) -> Self::Exact;
+    /// A float result after omod and clamp.
+    fn modify(_mode: u32, _inst: &Inst, value: Self::Exact) -> Self::Exact {
+        value
+    }
+    /// Writes the destination under EXEC and the DPP masks.
+    fn write_exact(cx: &mut Cx<'_>, inst: &Inst, out: &[Self::Exact; 32]);
 }
 
 /// A fault for a form that is known but not executed.
@@ -34,25 +54,31 @@ pub fn unsupported(text: impl Into<String>) -> Box<Fault> {
     Box::new(Fault::Unsupported(text.into()))
 }
 
-/// Refuses float modes that the lane loops do not implement, and DPP forms that the manual leaves open.
+/// Refuses DPP forms that the manual leaves open.
 #[inline(always)]
 pub fn check(cx: &Cx<'_>, inst: &Inst) -> Result<(), Box<Fault>> {
-    if (cx.wave.mode ^ MODE_DEFAULT) & inst.row.flags & flags::MODE != 0 || inst.dpp.is_some() {
-        return check_slow(cx, inst);
+    if inst.dpp.is_some() {
+        return dpp::check(cx.wave, inst);
     }
     Ok(())
 }
 
-#[cold]
-fn check_slow(cx: &Cx<'_>, inst: &Inst) -> Result<(), Box<Fault>> {
-    let differs = (cx.wave.mode ^ MODE_DEFAULT) & inst.row.flags & flags::MODE;
-    if differs != 0 {
-        return Err(unsupported(format!(
-            "{} with MODE {:#x}: only round to nearest even with denormals kept and FP16_OVFL off is executed",
-            inst.row.name, cx.wave.mode
-        )));
-    }
-    dpp::check(cx.wave, inst)
+/// Whether anything keeps the instruction from going straight to its fast loop.
+#[inline(always)]
+fn special(cx: &Cx<'_>, inst: &Inst) -> bool {
+    inst.dpp.is_some() || needs_mode(cx, inst)
+}
+
+/// Whether the fast loop would give something else than MODE and the output modifier ask for.
+#[inline(always)]
+pub fn needs_mode(cx: &Cx<'_>, inst: &Inst) -> bool {
+    (cx.wave.mode ^ MODE_DEFAULT) & inst.row.flags & flags::MODE != 0 || inst.mods.omod != 0
+}
+
+/// MODE as the row obeys it. With an output modifier, denormal results become zero whatever MODE says.
+pub fn mode_of(cx: &Cx<'_>, inst: &Inst, modified: bool) -> u32 {
+    let mode = if inst.row.flags & flags::EXACT != 0 { MODE_DEFAULT } else { cx.wave.mode };
+    if modified && inst.mods.omod != 0 { soft_float::flushing_outputs(mode) } else { mode }
 }
 
 /// Lanes that the instruction writes.
@@ -176,32 +202,20 @@ pub fn write_lane_mask(cx: &mut Cx<'_>, inst: &Inst, register: u8, bits: u32) {
     cx.wave.set_sgpr(register, bits & mask);
 }
 
-/// omod, then clamp, of a float result.
-macro_rules! finish_float {
+/// Clamp of a float result in the fast loop: NaN and −0 become +0.
+macro_rules! clamp_float {
     ($name:ident, $float:ty) => {
         #[cold]
-        pub(crate) fn $name(inst: &Inst, out: &mut [$float; 32], smallest: $float) {
-            let factor = [1.0, 2.0, 4.0, 0.5][inst.mods.omod as usize & 3];
+        fn $name(out: &mut [$float; 32]) {
             for value in out.iter_mut() {
-                if inst.mods.omod != 0 {
-                    *value *= factor;
-                    // The output modifier flushes denormals and turns −0 into +0.
-                    if value.abs() < smallest {
-                        *value = 0.0;
-                    }
-                }
-                if inst.mods.clamp {
-                    *value = if value.is_nan() { 0.0 } else { value.max(0.0).min(1.0) };
-                    if *value == 0.0 {
-                        *value = 0.0;
-                    }
-                }
+                // Adding +0 makes −0 positive.
+                *value = if value.is_nan() { 0.0 } else { value.max(0.0).min(1.0) + 0.0 };
             }
         }
     };
 }
-finish_float!(finish_f32, f32);
-finish_float!(finish_f64, f64);
+clamp_float!(clamp_f32, f32);
+clamp_float!(clamp_f64, f64);
 
 macro_rules! kinds32 {
     ($($(#[$doc:meta])* $name:ident $value:ty;)*) => {$(
@@ -209,9 +223,16 @@ macro_rules! kinds32 {
         pub struct $name;
         impl Kind for $name {
             type V = $value;
+            type Exact = $value;
             #[inline(always)]
             fn read(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
                 bytemuck::cast(read32(wave, inst, i))
+            }
+            fn read_exact(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
+                Self::read(wave, inst, i)
+            }
+            fn enter(_: u32, value: $value) -> $value {
+                value
             }
         }
         impl Out for $name {
@@ -219,6 +240,12 @@ macro_rules! kinds32 {
             #[inline(always)]
             fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
                 write32(cx, inst, bytemuck::cast_ref(out));
+            }
+            fn leave(_: u32, value: $value) -> $value {
+                value
+            }
+            fn write_exact(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
+                Self::write(cx, inst, out);
             }
         }
     )*};
@@ -244,9 +271,16 @@ macro_rules! kinds16 {
         pub struct $name;
         impl Kind for $name {
             type V = $value;
+            type Exact = $value;
             #[inline(always)]
             fn read(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
                 each(&read16(wave, inst, i), 0, |bits| bits as u16 as $value)
+            }
+            fn read_exact(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
+                Self::read(wave, inst, i)
+            }
+            fn enter(_: u32, value: $value) -> $value {
+                value
             }
         }
         impl Out for $name {
@@ -254,6 +288,12 @@ macro_rules! kinds16 {
             #[inline(always)]
             fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
                 write16(cx, inst, &each(out, 0, |value| value as u16 as u32));
+            }
+            fn leave(_: u32, value: $value) -> $value {
+                value
+            }
+            fn write_exact(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
+                Self::write(cx, inst, out);
             }
         }
     )*};
@@ -275,9 +315,16 @@ macro_rules! kinds64 {
         pub struct $name;
         impl Kind for $name {
             type V = $value;
+            type Exact = $value;
             #[inline(always)]
             fn read(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
                 bytemuck::cast(read64(wave, inst, i))
+            }
+            fn read_exact(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
+                Self::read(wave, inst, i)
+            }
+            fn enter(_: u32, value: $value) -> $value {
+                value
             }
         }
         impl Out for $name {
@@ -285,6 +332,12 @@ macro_rules! kinds64 {
             #[inline(always)]
             fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
                 write64(cx, inst, bytemuck::cast_ref(out));
+            }
+            fn leave(_: u32, value: $value) -> $value {
+                value
+            }
+            fn write_exact(cx: &mut Cx<'_>, inst: &Inst, out: &[$value; 32]) {
+                Self::write(cx, inst, out);
             }
         }
     )*};
@@ -302,20 +355,37 @@ kinds64! {
 pub struct F32;
 impl Kind for F32 {
     type V = f32;
+    type Exact = f32;
     #[inline(always)]
     fn read(wave: &Wave, inst: &Inst, i: usize) -> [f32; 32] {
         bytemuck::cast(read32(wave, inst, i))
     }
+    fn read_exact(wave: &Wave, inst: &Inst, i: usize) -> [f32; 32] {
+        Self::read(wave, inst, i)
+    }
+    fn enter(mode: u32, value: f32) -> f32 {
+        soft_float::input(mode, value)
+    }
 }
 impl Out for F32 {
     const ZERO: f32 = 0.0;
+    const MODIFIED: bool = true;
     #[inline(always)]
     fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[f32; 32]) {
-        if inst.mods.clamp || inst.mods.omod != 0 {
+        if inst.mods.clamp {
             let mut out = *out;
-            finish_f32(inst, &mut out, f32::MIN_POSITIVE);
+            clamp_f32(&mut out);
             return write32(cx, inst, bytemuck::cast_ref(&out));
         }
+        write32(cx, inst, bytemuck::cast_ref(out));
+    }
+    fn leave(mode: u32, value: f32) -> f32 {
+        soft_float::output(mode, value)
+    }
+    fn modify(mode: u32, inst: &Inst, value: f32) -> f32 {
+        soft_float::modify(mode, inst.mods.omod, inst.mods.clamp, value)
+    }
+    fn write_exact(cx: &mut Cx<'_>, inst: &Inst, out: &[f32; 32]) {
         write32(cx, inst, bytemuck::cast_ref(out));
     }
 }
@@ -324,20 +394,37 @@ impl Out for F32 {
 pub struct F64;
 impl Kind for F64 {
     type V = f64;
+    type Exact = f64;
     #[inline(always)]
     fn read(wave: &Wave, inst: &Inst, i: usize) -> [f64; 32] {
         bytemuck::cast(read64(wave, inst, i))
     }
+    fn read_exact(wave: &Wave, inst: &Inst, i: usize) -> [f64; 32] {
+        Self::read(wave, inst, i)
+    }
+    fn enter(mode: u32, value: f64) -> f64 {
+        soft_float::input(mode, value)
+    }
 }
 impl Out for F64 {
     const ZERO: f64 = 0.0;
+    const MODIFIED: bool = true;
     #[inline(always)]
     fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[f64; 32]) {
-        if inst.mods.clamp || inst.mods.omod != 0 {
+        if inst.mods.clamp {
             let mut out = *out;
-            finish_f64(inst, &mut out, f64::MIN_POSITIVE);
+            clamp_f64(&mut out);
             return write64(cx, inst, bytemuck::cast_ref(&out));
         }
+        write64(cx, inst, bytemuck::cast_ref(out));
+    }
+    fn leave(mode: u32, value: f64) -> f64 {
+        soft_float::output(mode, value)
+    }
+    fn modify(mode: u32, inst: &Inst, value: f64) -> f64 {
+        soft_float::modify(mode, inst.mods.omod, inst.mods.clamp, value)
+    }
+    fn write_exact(cx: &mut Cx<'_>, inst: &Inst, out: &[f64; 32]) {
         write64(cx, inst, bytemuck::cast_ref(out));
     }
 }
@@ -347,22 +434,41 @@ impl Out for F64 {
 pub struct F16;
 impl Kind for F16 {
     type V = f32;
+    type Exact = f16;
     #[inline(always)]
     fn read(wave: &Wave, inst: &Inst, i: usize) -> [f32; 32] {
         each(&read16(wave, inst, i), 0.0, convert::f16_to_f32)
     }
+    fn read_exact(wave: &Wave, inst: &Inst, i: usize) -> [f16; 32] {
+        read16(wave, inst, i).map(|bits| f16::from_bits(bits as u16))
+    }
+    fn enter(mode: u32, value: f16) -> f32 {
+        convert::f16_to_f32(soft_float::input(mode, value).to_bits() as u32)
+    }
 }
 impl Out for F16 {
     const ZERO: f32 = 0.0;
+    const MODIFIED: bool = true;
     #[inline(always)]
     fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[f32; 32]) {
-        if inst.mods.clamp || inst.mods.omod != 0 {
-            // Modifiers act on the rounded result; 2⁻¹⁴ is the smallest normal f16.
-            let mut out = out.map(|value| convert::f16_to_f32(convert::f32_to_f16(value)));
-            finish_f32(inst, &mut out, f32::from_bits(0x3880_0000));
-            return write16(cx, inst, &out.map(convert::f32_to_f16));
+        if inst.mods.clamp {
+            // Clamp acts on the rounded result; its bounds are f16 values, so the order does not show.
+            let mut out = *out;
+            clamp_f32(&mut out);
+            return write16(cx, inst, &each(&out, 0, convert::f32_to_f16));
         }
         write16(cx, inst, &each(out, 0, convert::f32_to_f16));
+    }
+    /// Rounds to nearest even: what comes here is exact, or an approximation whose direction of rounding is not MODE's.
+    fn leave(mode: u32, value: f32) -> f16 {
+        const KEEP_F32: u32 = 0x10;
+        soft_float::convert(soft_float::to_nearest(mode) | KEEP_F32, value)
+    }
+    fn modify(mode: u32, inst: &Inst, value: f16) -> f16 {
+        soft_float::modify(mode, inst.mods.omod, inst.mods.clamp, value)
+    }
+    fn write_exact(cx: &mut Cx<'_>, inst: &Inst, out: &[f16; 32]) {
+        write16(cx, inst, &out.map(|value| value.to_bits() as u32));
     }
 }
 
@@ -370,6 +476,7 @@ impl Out for F16 {
 pub struct Mask;
 impl Kind for Mask {
     type V = bool;
+    type Exact = bool;
     #[inline(always)]
     fn read(wave: &Wave, inst: &Inst, i: usize) -> [bool; 32] {
         let bits = wave.scalar(inst.src[i]);
@@ -379,12 +486,24 @@ impl Kind for Mask {
         }
         out
     }
+    fn read_exact(wave: &Wave, inst: &Inst, i: usize) -> [bool; 32] {
+        Self::read(wave, inst, i)
+    }
+    fn enter(_: u32, value: bool) -> bool {
+        value
+    }
 }
 impl Out for Mask {
     const ZERO: bool = false;
     #[inline(always)]
     fn write(cx: &mut Cx<'_>, inst: &Inst, out: &[bool; 32]) {
         write_lane_mask(cx, inst, inst.dst, bits(out));
+    }
+    fn leave(_: u32, value: bool) -> bool {
+        value
+    }
+    fn write_exact(cx: &mut Cx<'_>, inst: &Inst, out: &[bool; 32]) {
+        Self::write(cx, inst, out);
     }
 }
 
@@ -424,13 +543,18 @@ impl<D: Out, A: Kind, B: Kind, C: Kind, F: Fn(A::V, B::V, C::V) -> D::V> pulp::N
 }
 
 /// A source that an operation does not have.
-struct Nothing;
+pub struct Nothing;
 impl Kind for Nothing {
     type V = ();
+    type Exact = ();
     #[inline(always)]
     fn read(_: &Wave, _: &Inst, _: usize) -> [(); 32] {
         [(); 32]
     }
+    fn read_exact(_: &Wave, _: &Inst, _: usize) -> [(); 32] {
+        [(); 32]
+    }
+    fn enter(_: u32, (): ()) {}
 }
 
 /// A lane loop whose body picks its own operands.
@@ -451,33 +575,110 @@ impl<F: Fn(usize) -> u32> pulp::NullaryFnOnce for EachLane<F> {
 /// D = operation(source 0) in every lane.
 #[inline(always)]
 pub fn map1<D: Out, A: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(A::V) -> D::V) -> Step {
-    run::<D, A, Nothing, Nothing>(cx, inst, |a, (), ()| operation(a))
+    map::<D, A, Nothing, Nothing>(cx, inst, |a, (), ()| operation(a))
 }
 
 /// D = operation(source 0, source 1) in every lane.
 #[inline(always)]
 pub fn map2<D: Out, A: Kind, B: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(A::V, B::V) -> D::V) -> Step {
-    run::<D, A, B, Nothing>(cx, inst, |a, b, ()| operation(a, b))
+    map::<D, A, B, Nothing>(cx, inst, |a, b, ()| operation(a, b))
 }
 
-/// D = operation(source 0, source 1, source 2) in every lane.
+/// D = operation(sources) in every lane. Operands and results are flushed as MODE says; the operation itself rounds nothing, or not
+/// as MODE says.
 #[inline(always)]
-pub fn map3<D: Out, A: Kind, B: Kind, C: Kind>(
+pub fn map<D: Out, A: Kind, B: Kind, C: Kind>(
     cx: &mut Cx<'_>,
     inst: &Inst,
     operation: impl Fn(A::V, B::V, C::V) -> D::V,
 ) -> Step {
-    run::<D, A, B, C>(cx, inst, operation)
+    if special(cx, inst) {
+        check(cx, inst)?;
+        if needs_mode(cx, inst) {
+            return in_mode::<D, A, B, C>(cx, inst, true, operation);
+        }
+    }
+    fast::<D, A, B, C>(cx, inst, operation)
 }
 
+/// [`map`] of an operation that gives on one of its operands: a denormal that came in goes out.
 #[inline(always)]
-fn run<D: Out, A: Kind, B: Kind, C: Kind>(
+pub fn selecting<D: Out, A: Kind, B: Kind, C: Kind>(
     cx: &mut Cx<'_>,
     inst: &Inst,
     operation: impl Fn(A::V, B::V, C::V) -> D::V,
+) -> Step {
+    if special(cx, inst) {
+        check(cx, inst)?;
+        if needs_mode(cx, inst) {
+            return in_mode::<D, A, B, C>(cx, inst, false, operation);
+        }
+    }
+    fast::<D, A, B, C>(cx, inst, operation)
+}
+
+/// [`map`] of an operation that rounds: `soft` does it, flushing included, as its first argument (MODE) says.
+#[inline(always)]
+pub fn rounding<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+    soft: impl Fn(u32, A::Exact, B::Exact, C::Exact) -> D::Exact,
+) -> Step {
+    if special(cx, inst) {
+        check(cx, inst)?;
+        if needs_mode(cx, inst) {
+            return soft_in_mode::<D, A, B, C>(cx, inst, soft);
+        }
+    }
+    fast::<D, A, B, C>(cx, inst, operation)
+}
+
+/// D = `soft`(MODE, sources) in every lane, whatever MODE is: for operations that no vector loop would make faster.
+pub fn softly<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    soft: impl Fn(u32, A::Exact, B::Exact, C::Exact) -> D::Exact,
 ) -> Step {
     check(cx, inst)?;
+    soft_in_mode::<D, A, B, C>(cx, inst, soft)
+}
+
+#[inline(always)]
+fn fast<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+) -> Step {
     let arch = cx.arch;
     arch.dispatch(Map { cx, inst, operation, kinds: PhantomData::<(D, A, B, C)> });
+    Ok(Flow::Next)
+}
+
+#[cold]
+fn in_mode<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    flushed: bool,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+) -> Step {
+    let mode = mode_of(cx, inst, D::MODIFIED);
+    let out_mode = if flushed { mode } else { mode | MODE_DEFAULT };
+    soft_in_mode::<D, A, B, C>(cx, inst, |_, a, b, c| {
+        D::leave(out_mode, operation(A::enter(mode, a), B::enter(mode, b), C::enter(mode, c)))
+    })
+}
+
+#[cold]
+fn soft_in_mode<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    soft: impl Fn(u32, A::Exact, B::Exact, C::Exact) -> D::Exact,
+) -> Step {
+    let mode = mode_of(cx, inst, D::MODIFIED);
+    let wave = &*cx.wave;
+    let (a, b, c) = (A::read_exact(wave, inst, 0), B::read_exact(wave, inst, 1), C::read_exact(wave, inst, 2));
+    let out = std::array::from_fn(|lane| D::modify(mode, inst, soft(mode, a[lane], b[lane], c[lane])));
+    D::write_exact(cx, inst, &out);
     Ok(Flow::Next)
 }

@@ -4,6 +4,7 @@ pub mod atomics;
 pub mod convert;
 pub mod cross_lane;
 pub mod divide;
+pub mod dot;
 pub mod dpp;
 pub mod exchange;
 pub mod float;

@@ -146,7 +146,7 @@ pub fn output<T: Soft>(mode: u32, x: T) -> T {
 }
 
 /// What a result too large for the format becomes.
-fn overflow<T: Soft>(mode: u32, negative: bool) -> T {
+pub fn overflow<T: Soft>(mode: u32, negative: bool) -> T {
     let to_infinity = match direction::<T>(mode) {
         Round::TowardPositive => !negative,
         Round::TowardNegative => negative,

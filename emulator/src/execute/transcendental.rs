@@ -1,6 +1,12 @@
 //! exp2, log2, reciprocals, roots, sine and cosine of one lane. The hardware's results are within 1 ULP and not specified further;
-//! these are computed in f64 and rounded once, so they are within 1 ULP too, but bits may differ from a card's. f32 inputs and results
-//! flush subnormals, f16 ones keep them.
+//! these are computed in f64 and rounded once, so they are within 1 ULP too, but bits may differ from a card's. MODE's direction of
+//! rounding has no say. f32 inputs and results flush subnormals whatever MODE says, sine and cosine excepted; f16 ones follow MODE.
+
+use super::lanes::{self, F16, F32, Kind, Out};
+use super::soft_float::{self, to_nearest};
+use crate::isa::Inst;
+use crate::wave::{Cx, Flow, Step};
+use ::half::f16;
 
 /// Flushes an f32 subnormal to zero of its sign.
 #[inline(always)]
@@ -56,8 +62,14 @@ fn log2_any(x: f32) -> f32 {
     let value = log2_wide(x as f64) as f32;
     let value = if x == f32::INFINITY { f32::INFINITY } else { value };
     let value = if x == 0.0 { f32::NEG_INFINITY } else { value };
-    if x < 0.0 || x.is_nan() { f32::NAN } else { value }
+    let value = if x < 0.0 { INVALID } else { value };
+    super::float::quiet(if x.is_nan() { x } else { value })
 }
+
+/// What the manual's examples give for an argument without a result: the negative quiet NaN.
+const INVALID: f32 = f32::from_bits(0xffc0_0000);
+/// The same as an f64: converting would not have to keep the sign.
+const INVALID_WIDE: f64 = f64::from_bits(0xfff8_0000_0000_0000);
 
 /// 2ˣ.
 #[inline(always)]
@@ -79,19 +91,21 @@ pub fn rcp(x: f32) -> f32 {
 pub fn rsq(x: f32) -> f32 {
     let x = flush(x) as f64;
     let value = (1.0 / x.sqrt()) as f32;
+    let value = if x < 0.0 { INVALID } else { value };
     flush(if x == 0.0 { (1.0 / x) as f32 } else { value })
 }
 /// √x; −0 for −0.
 #[inline(always)]
 pub fn sqrt(x: f32) -> f32 {
-    flush(x).sqrt()
+    let x = flush(x);
+    if x < 0.0 { INVALID } else { x.sqrt() }
 }
 
 /// sin(2π·x): the quarter turns are taken off exactly first.
 #[inline(always)]
 fn sin_turns(x: f64) -> f64 {
     if !x.is_finite() {
-        return f64::NAN;
+        return if x.is_nan() { x } else { INVALID_WIDE };
     }
     let quarters = (x * 4.0).round_ties_even();
     let rest = (x - quarters / 4.0) * std::f64::consts::TAU;
@@ -101,14 +115,15 @@ fn sin_turns(x: f64) -> f64 {
         2 => -rest.sin(),
         _ => -rest.cos(),
     };
-    // A whole number of half turns gives the zero with the sign of the argument.
-    if value == 0.0 { 0f64.copysign(x) } else { value }
+    // Half turns give +0, as in the manual's examples; only −0 itself gives −0.
+    let value = if value == 0.0 { 0.0 } else { value };
+    if x == 0.0 { x } else { value }
 }
 
 #[inline(always)]
 fn cos_turns(x: f64) -> f64 {
     if !x.is_finite() {
-        return f64::NAN;
+        return if x.is_nan() { x } else { INVALID_WIDE };
     }
     let quarters = (x * 4.0).round_ties_even();
     let rest = (x - quarters / 4.0) * std::f64::consts::TAU;
@@ -124,17 +139,45 @@ fn cos_turns(x: f64) -> f64 {
 /// sin(2π·x).
 #[inline(always)]
 pub fn sin(x: f32) -> f32 {
-    flush(sin_turns(flush(x) as f64) as f32)
+    sin_turns(x as f64) as f32
 }
 /// cos(2π·x).
 #[inline(always)]
 pub fn cos(x: f32) -> f32 {
-    flush(cos_turns(flush(x) as f64) as f32)
+    cos_turns(x as f64) as f32
+}
+
+/// A pseudo-scalar: f32 in and out of scalar registers, whatever EXEC is.
+#[inline(always)]
+pub fn scalar(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(f32) -> f32) -> Step {
+    let x = F32::read(cx.wave, inst, 0)[0];
+    let out = F32::modify(lanes::MODE_DEFAULT, inst, operation(x));
+    cx.wave.set_sgpr(inst.dst, out.to_bits());
+    Ok(Flow::Next)
 }
 
 /// The same for f16, given and returned as f32, without flushing.
 pub mod half {
     use super::*;
+
+    /// One of these operations on an f16 as MODE says: denormals and FP16_OVFL, which here takes hold of infinities from finite
+    /// arguments too. Rounding is to nearest always.
+    pub fn in_mode(mode: u32, x: f16, operation: impl Fn(f32) -> f32) -> f16 {
+        let x = F16::enter(mode, x);
+        let value = operation(x);
+        let saturates = mode >> 23 & 1 != 0 && value.is_infinite() && x.is_finite();
+        F16::leave(mode, if saturates { f32::from(f16::MAX).copysign(value) } else { value })
+    }
+
+    /// A pseudo-scalar in f16; the high half of the destination becomes 0.
+    #[inline(always)]
+    pub fn scalar(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(f32) -> f32) -> Step {
+        let mode = lanes::mode_of(cx, inst, true);
+        let x = F16::read_exact(cx.wave, inst, 0)[0];
+        let out = F16::modify(to_nearest(mode), inst, in_mode(mode, x, operation));
+        cx.wave.set_sgpr(inst.dst, out.to_bits() as u32);
+        Ok(Flow::Next)
+    }
 
     /// 2ˣ.
     #[inline(always)]
@@ -154,12 +197,14 @@ pub mod half {
     /// 1/√x.
     #[inline(always)]
     pub fn rsq(x: f32) -> f32 {
-        if x == 0.0 { 1.0 / x } else { (1.0 / (x as f64).sqrt()) as f32 }
+        let value = (1.0 / (x as f64).sqrt()) as f32;
+        let value = if x < 0.0 { INVALID } else { value };
+        if x == 0.0 { 1.0 / x } else { value }
     }
     /// √x.
     #[inline(always)]
     pub fn sqrt(x: f32) -> f32 {
-        x.sqrt()
+        if x < 0.0 { INVALID } else { x.sqrt() }
     }
     /// sin(2π·x).
     #[inline(always)]
@@ -173,8 +218,8 @@ pub mod half {
     }
 }
 
-/// A segment of 53 bits of 2/π, chosen by `segment` and the exponent of `x`, scaled to its place.
-pub fn trig_preop(x: f64, segment: u32) -> f64 {
+/// A segment of 53 bits of 2/π, chosen by `segment` and the exponent of `x`, scaled to its place. What does not fit a denormal is cut off.
+pub fn trig_preop(mode: u32, x: f64, segment: u32) -> f64 {
     let exponent = (x.to_bits() >> 52 & 0x7ff) as i32;
     let mut shift = (segment & 31) as i32 * 53;
     if exponent > 1077 {
@@ -185,7 +230,7 @@ pub fn trig_preop(x: f64, segment: u32) -> f64 {
         fraction = fraction << 1 | two_over_pi_bit(bit);
     }
     let scale = -53 - shift + if exponent >= 1968 { 128 } else { 0 };
-    super::float::ldexp64(fraction as f64, scale)
+    soft_float::ldexp(soft_float::towards_zero(mode), fraction as f64, scale)
 }
 
 /// Bit `n` behind the binary point of 2/π; 0 past the 1201 bits that the hardware keeps.
@@ -197,13 +242,13 @@ fn two_over_pi_bit(n: i32) -> u64 {
     (TWO_OVER_PI[n / 24] >> (23 - n % 24) & 1) as u64
 }
 
-/// 2/π in 24-bit pieces (the table of fdlibm's `__kernel_rem_pio2`, a mathematical constant).
+/// 2/π in 24-bit pieces.
 const TWO_OVER_PI: [u32; 51] = [
     0xA2F983, 0x6E4E44, 0x1529FC, 0x2757D1, 0xF534DD, 0xC0DB62, 0x95993C, 0x439041, 0xFE5163, 0xABDEBB, 0xC561B7,
     0x246E3A, 0x424DD2, 0xE00649, 0x2EEA09, 0xD1921C, 0xFE1DEB, 0x1CB129, 0xA73EE8, 0x8235F5, 0x2EBB44, 0x84E99C,
     0x7026B4, 0x5F7E41, 0x3991D6, 0x398353, 0x39F49C, 0x845F8B, 0xBDF928, 0x3B1FF8, 0x97FFDE, 0x05980F, 0xEF2F11,
     0x8B5A0A, 0x6D1F6D, 0x367ECF, 0x27CB09, 0xB74F46, 0x3F669E, 0x5FEA2D, 0x7527BA, 0xC7EBE5, 0xF17B3D, 0x0739F7,
-    0x8A5292, 0x6BFB5F, 0x8D5D08, 0x560330, 0x46FC7B, 0x6BABF0, 0xCFBC20,
+    0x8A5292, 0xEA6BFB, 0x5FB11F, 0x8D5D08, 0x560330, 0x46FC7B, 0x6BABF0,
 ];
 
 #[cfg(test)]
@@ -263,8 +308,8 @@ mod tests {
 
     #[test]
     fn trig_preop_segments_sum_to_two_over_pi() {
-        let sum = trig_preop(1.0, 0) + trig_preop(1.0, 1);
+        let sum = trig_preop(lanes::MODE_DEFAULT, 1.0, 0) + trig_preop(lanes::MODE_DEFAULT, 1.0, 1);
         assert_eq!(sum, std::f64::consts::FRAC_2_PI);
-        assert!(trig_preop(1.0, 1) < 2f64.powi(-53));
+        assert!(trig_preop(lanes::MODE_DEFAULT, 1.0, 1) < 2f64.powi(-53));
     }
 }

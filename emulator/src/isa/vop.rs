@@ -4,8 +4,14 @@
 use super::{DecodeError, Format, Inst, Row, Src, Ty, dpp, flags, operand};
 use crate::wave::{EXEC, VCC};
 
-/// Rows of one format: `opcode name destination (sources) [flags] { operation }`, where the operation is one lane's function, one with
-/// a saturating twin for clamp, or `= path` of an executor of its own.
+/// Rows of one format: `opcode name destination (sources) [flags] { operation }`. The operation is one lane's function, alone where it
+/// rounds nothing (or not as MODE says), with
+///
+/// - `, soft function`: what it is in any float mode, MODE as first argument ([`crate::execute::lanes::rounding`]);
+/// - `, selecting`: it gives on one of its operands ([`crate::execute::lanes::selecting`]);
+/// - `, saturating function`: its twin for clamp;
+///
+/// or `= path` of an executor of its own.
 macro_rules! rows {
     ($($op:literal $name:ident $d:ident ($($s:ident)*) [$($flag:ident)*] { $($how:tt)* })*) => {
         &[$($crate::isa::Row {
@@ -26,17 +32,15 @@ macro_rules! rows {
 /// The executor of a row.
 macro_rules! exec {
     ($d:ident ($($s:ident)*) = $path:path) => { $path };
-    ($d:ident ($($s:ident)*) |$($a:ident),*| $e:expr) => {{
-        #[inline(always)]
-        fn operation($($a: <$crate::execute::lanes::$s as $crate::execute::lanes::Kind>::V),*)
-            -> <$crate::execute::lanes::$d as $crate::execute::lanes::Kind>::V
-        {
-            $e
-        }
-        |cx: &mut $crate::wave::Cx<'_>, inst: &$crate::isa::Inst| {
-            $crate::isa::vop::map!(cx inst $d ($($s)*) operation)
-        }
-    }};
+    ($d:ident ($($s:ident)*) |$($a:ident),*| $e:expr) => {
+        $crate::isa::vop::exec!(map $d ($($s)*) |$($a),*| $e)
+    };
+    ($d:ident ($($s:ident)*) |$($a:ident),*| $e:expr, selecting) => {
+        $crate::isa::vop::exec!(selecting $d ($($s)*) |$($a),*| $e)
+    };
+    ($d:ident ($($s:ident)*) |$($a:ident),*| $e:expr, soft $soft:expr) => {
+        $crate::isa::vop::exec!(rounding $d ($($s)*) |$($a),*| $e, $soft)
+    };
     ($d:ident ($($s:ident)*) |$($a:ident),*| $e:expr, saturating $f:expr) => {{
         #[inline(always)]
         fn operation($($a: <$crate::execute::lanes::$s as $crate::execute::lanes::Kind>::V),*)
@@ -52,35 +56,53 @@ macro_rules! exec {
         }
         |cx: &mut $crate::wave::Cx<'_>, inst: &$crate::isa::Inst| {
             if inst.mods.clamp {
-                return $crate::isa::vop::map!(cx inst $d ($($s)*) saturating);
+                return $crate::isa::vop::lanes!(map cx inst $d ($($s)*) saturating);
             }
-            $crate::isa::vop::map!(cx inst $d ($($s)*) operation)
+            $crate::isa::vop::lanes!(map cx inst $d ($($s)*) operation)
+        }
+    }};
+    ($how:ident $d:ident ($($s:ident)*) |$($a:ident),*| $e:expr $(, $soft:expr)?) => {{
+        #[inline(always)]
+        fn operation($($a: <$crate::execute::lanes::$s as $crate::execute::lanes::Kind>::V),*)
+            -> <$crate::execute::lanes::$d as $crate::execute::lanes::Kind>::V
+        {
+            $e
+        }
+        |cx: &mut $crate::wave::Cx<'_>, inst: &$crate::isa::Inst| {
+            $crate::isa::vop::lanes!($how cx inst $d ($($s)*) operation $(, $soft)?)
         }
     }};
 }
 
-macro_rules! map {
-    ($cx:ident $inst:ident $d:ident ($a:ident) $f:ident) => {
-        $crate::execute::lanes::map1::<$crate::execute::lanes::$d, $crate::execute::lanes::$a>($cx, $inst, $f)
+/// A call of one of the loops of [`crate::execute::lanes`], absent sources filled in.
+macro_rules! lanes {
+    ($how:ident $cx:ident $inst:ident $d:ident ($a:ident) $f:ident $(, $soft:expr)?) => {
+        $crate::execute::lanes::$how::<
+            $crate::execute::lanes::$d,
+            $crate::execute::lanes::$a,
+            $crate::execute::lanes::Nothing,
+            $crate::execute::lanes::Nothing,
+        >($cx, $inst, |a, (), ()| $f(a) $(, |mode, a, (), ()| ($soft)(mode, a))?)
     };
-    ($cx:ident $inst:ident $d:ident ($a:ident $b:ident) $f:ident) => {
-        $crate::execute::lanes::map2::<
+    ($how:ident $cx:ident $inst:ident $d:ident ($a:ident $b:ident) $f:ident $(, $soft:expr)?) => {
+        $crate::execute::lanes::$how::<
             $crate::execute::lanes::$d,
             $crate::execute::lanes::$a,
             $crate::execute::lanes::$b,
-        >($cx, $inst, $f)
+            $crate::execute::lanes::Nothing,
+        >($cx, $inst, |a, b, ()| $f(a, b) $(, |mode, a, b, ()| ($soft)(mode, a, b))?)
     };
-    ($cx:ident $inst:ident $d:ident ($a:ident $b:ident $c:ident) $f:ident) => {
-        $crate::execute::lanes::map3::<
+    ($how:ident $cx:ident $inst:ident $d:ident ($a:ident $b:ident $c:ident) $f:ident $(, $soft:expr)?) => {
+        $crate::execute::lanes::$how::<
             $crate::execute::lanes::$d,
             $crate::execute::lanes::$a,
             $crate::execute::lanes::$b,
             $crate::execute::lanes::$c,
-        >($cx, $inst, $f)
+        >($cx, $inst, $f $(, $soft)?)
     };
 }
 
-pub(crate) use {exec, map, rows};
+pub(crate) use {exec, lanes, rows};
 
 /// Up to three source types, the rest absent.
 pub const fn sources(given: &[Ty]) -> [Ty; 3] {
@@ -344,10 +366,10 @@ fn operand_text(code: u16, ty: Ty, literal: u32, splat: bool) -> String {
             let inline = small(literal as i32 as i64) || INLINE_F32.contains(&literal);
             (if inline { literal } else { literal & 0xffff }, inline)
         }
-        // LLVM compares the whole dword, and prints its low half where that finds nothing.
+        // LLVM compares the whole dword, and prints its low half (of an f16) where that finds nothing.
         Ty::F16 | Ty::Bf16 if literal >> 16 != 0 => {
             let inline = small(literal as i32 as i64) || INLINE_F32[..8].contains(&literal);
-            (if inline { literal } else { literal & 0xffff }, inline)
+            (if inline || ty == Ty::Bf16 { literal } else { literal & 0xffff }, inline)
         }
         Ty::Bf16 => (literal, small(literal as i16 as i64) || INLINE_BF16.contains(&literal)),
         Ty::F16 => (literal, small(literal as i16 as i64) || INLINE_F16.contains(&literal)),

@@ -3,8 +3,8 @@
 
 use super::operand::{LITERAL, is_inline, src, src_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
-use crate::execute::atomics;
-use crate::execute::packed::{default_mode, dot2_bf16, dot2_f16};
+use crate::execute::packed::{dot2_bf16, dot2_f16};
+use crate::execute::{float, soft_float};
 use crate::wave::{Cx, Exec, Flow, Lanes, Step, Wave};
 
 /// The destination is a source as well.
@@ -23,26 +23,31 @@ const fn half(op: u16, name: &'static str, ty: Ty, flags: u32, exec: Exec) -> Ro
 
 /// Its halves. Opcode: X and Y below 16, Y alone above.
 pub static ROWS: &[Row] = &[
-    half(0, "v_dual_fmac_f32", Ty::F32, ACCUMULATES, |cx, i| float(cx, i, |a, b, d| a.mul_add(b, d))),
-    half(1, "v_dual_fmaak_f32", Ty::F32, FMAAK, |cx, i| float(cx, i, |a, b, k| a.mul_add(b, k))),
-    half(2, "v_dual_fmamk_f32", Ty::F32, FMAMK, |cx, i| float(cx, i, |a, k, b| a.mul_add(k, b))),
-    half(3, "v_dual_mul_f32", Ty::F32, 0, |cx, i| float(cx, i, |a, b, _| a * b)),
-    half(4, "v_dual_add_f32", Ty::F32, 0, |cx, i| float(cx, i, |a, b, _| a + b)),
-    half(5, "v_dual_sub_f32", Ty::F32, 0, |cx, i| float(cx, i, |a, b, _| a - b)),
-    half(6, "v_dual_subrev_f32", Ty::F32, 0, |cx, i| float(cx, i, |a, b, _| b - a)),
+    half(0, "v_dual_fmac_f32", Ty::F32, ACCUMULATES, |cx, i| rounding(cx, i, f32::mul_add, soft_float::fma)),
+    half(1, "v_dual_fmaak_f32", Ty::F32, FMAAK, |cx, i| rounding(cx, i, f32::mul_add, soft_float::fma)),
+    half(2, "v_dual_fmamk_f32", Ty::F32, FMAMK, |cx, i| rounding(cx, i, f32::mul_add, soft_float::fma)),
+    half(3, "v_dual_mul_f32", Ty::F32, 0, |cx, i| {
+        rounding(cx, i, |a, b, _| a * b, |mode, a, b, _| soft_float::mul(mode, a, b))
+    }),
+    half(4, "v_dual_add_f32", Ty::F32, 0, |cx, i| {
+        rounding(cx, i, |a, b, _| a + b, |mode, a, b, _| soft_float::add(mode, a, b))
+    }),
+    half(5, "v_dual_sub_f32", Ty::F32, 0, |cx, i| {
+        rounding(cx, i, |a, b, _| a - b, |mode, a, b, _| soft_float::sub(mode, a, b))
+    }),
+    half(6, "v_dual_subrev_f32", Ty::F32, 0, |cx, i| {
+        rounding(cx, i, |a, b, _| b - a, |mode, a, b, _| soft_float::sub(mode, b, a))
+    }),
     half(7, "v_dual_mul_dx9_zero_f32", Ty::F32, 0, |cx, i| {
-        float(cx, i, |a, b, _| if a == 0.0 || b == 0.0 { 0.0 } else { a * b })
+        rounding(cx, i, |a, b, _| float::mul_dx9(a, b), |mode, a, b, _| float::soft_mul_dx9(mode, a, b))
     }),
     half(8, "v_dual_mov_b32", Ty::B32, MOVE, |cx, i| lanes(cx, i, |a, _, _| a)),
     half(9, "v_dual_cndmask_b32", Ty::B32, 0, condition),
-    half(10, "v_dual_max_num_f32", Ty::F32, 0, |cx, i| {
-        lanes(default_mode(cx, i)?, i, |a, b, _| atomics::max_num_f32(a, b, 0))
-    }),
-    half(11, "v_dual_min_num_f32", Ty::F32, 0, |cx, i| {
-        lanes(default_mode(cx, i)?, i, |a, b, _| atomics::min_num_f32(a, b, 0))
-    }),
-    half(12, "v_dual_dot2acc_f32_f16", Ty::PkF16, ACCUMULATES, |cx, i| lanes(default_mode(cx, i)?, i, dot2_f16)),
-    half(13, "v_dual_dot2acc_f32_bf16", Ty::PkBf16, ACCUMULATES, |cx, i| lanes(default_mode(cx, i)?, i, dot2_bf16)),
+    half(10, "v_dual_max_num_f32", Ty::F32, 0, |cx, i| selecting(cx, i, float::max_num)),
+    half(11, "v_dual_min_num_f32", Ty::F32, 0, |cx, i| selecting(cx, i, float::min_num)),
+    // Dot products round to nearest and keep denormals whatever MODE says.
+    half(12, "v_dual_dot2acc_f32_f16", Ty::PkF16, ACCUMULATES, |cx, i| lanes(cx, i, dot2_f16)),
+    half(13, "v_dual_dot2acc_f32_bf16", Ty::PkBf16, ACCUMULATES, |cx, i| lanes(cx, i, dot2_bf16)),
     half(16, "v_dual_add_nc_u32", Ty::U32, 0, |cx, i| lanes(cx, i, |a, b, _| a.wrapping_add(b))),
     half(17, "v_dual_lshlrev_b32", Ty::B32, 0, |cx, i| lanes(cx, i, |a, b, _| b << (a & 31))),
     half(18, "v_dual_and_b32", Ty::B32, 0, |cx, i| lanes(cx, i, |a, b, _| a & b)),
@@ -161,10 +166,38 @@ fn finish(cx: &mut Cx, inst: &Inst, result: &Lanes) -> Step {
     Ok(Flow::Next)
 }
 
+/// Rounding and denormals of f32, which is all that MODE has to say here.
+const F32: u32 = super::flags::MODE_F32;
+/// Their value at a launch.
+const LAUNCHED: u32 = 0x30;
+
+/// An operation that rounds; `soft` does it as its first argument, MODE, says.
 #[inline(always)]
-fn float(cx: &mut Cx, inst: &Inst, f: impl Fn(f32, f32, f32) -> f32) -> Step {
-    default_mode(cx, inst)?;
-    lanes(cx, inst, |a, b, c| f(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c)).to_bits())
+fn rounding(
+    cx: &mut Cx,
+    inst: &Inst,
+    fast: impl Fn(f32, f32, f32) -> f32,
+    soft: impl Fn(u32, f32, f32, f32) -> f32,
+) -> Step {
+    if cx.wave.mode & F32 != LAUNCHED {
+        return in_mode(cx, inst, soft);
+    }
+    lanes(cx, inst, |a, b, c| fast(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c)).to_bits())
+}
+
+/// An operation that gives on one of its operands, as MODE lets them in.
+#[inline(always)]
+fn selecting(cx: &mut Cx, inst: &Inst, select: impl Fn(f32, f32) -> f32) -> Step {
+    let soft = |mode, a, b, _| select(soft_float::input(mode, a), soft_float::input(mode, b));
+    rounding(cx, inst, |a, b, _| select(a, b), soft)
+}
+
+#[cold]
+fn in_mode(cx: &mut Cx, inst: &Inst, soft: impl Fn(u32, f32, f32, f32) -> f32) -> Step {
+    let mode = cx.wave.mode;
+    let [a, b, c] = inst.src.map(|src| cx.wave.lanes(src).map(f32::from_bits));
+    let result = std::array::from_fn(|lane| soft(mode, a[lane], b[lane], c[lane]).to_bits());
+    finish(cx, inst, &result)
 }
 
 /// Picks the second source where VCC has the lane's bit.
