@@ -301,6 +301,10 @@ impl Memory {
     pub fn total(&self) -> u64 {
         self.total
     }
+    /// Whether `address` was or lies between device allocations handed out so far, live or not: no address of the host does.
+    pub fn is_ours(&self, address: u64) -> bool {
+        (FIRST..self.next).contains(&address)
+    }
     /// Bytes not allocated.
     pub fn free_bytes(&self) -> u64 {
         self.total - self.used

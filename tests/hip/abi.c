@@ -1,39 +1,12 @@
 /* Judges a library with HIP's C ABI by AMD's own header. Usage: abi PART FIXTURES. Each part counts its checks and prints the count;
- * the first check that does not hold ends the process with the line. It deliberately knows nothing of who made the library. */
-#include <hip/hip_runtime_api.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+ * the first check that does not hold ends the process with the line. It deliberately knows nothing of who made the library. Here are what
+ * every program needs and what goes wrong in it; runtime.c has the rest of the runtime, graphs.c capture and graphs. */
+#include "abi.h"
 
-/* Not in the 5.2 header: the versioned properties call of ROCm 6, and the emulator's report. */
-hipError_t hipGetDevicePropertiesR0600(void *properties, int device);
-const char *zynferEmulatorLastReport(void);
+int checks;
+const char *fixtures;
 
-static int checks;
-static const char *fixtures;
-
-#define HOLDS(condition)                                                                                                               \
-    do {                                                                                                                               \
-        checks++;                                                                                                                      \
-        if (!(condition)) {                                                                                                            \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                                                     \
-            exit(1);                                                                                                                   \
-        }                                                                                                                              \
-    } while (0)
-#define STATUS(call, expected)                                                                                                         \
-    do {                                                                                                                               \
-        checks++;                                                                                                                      \
-        int status_ = (call);                                                                                                          \
-        if (status_ != (expected)) {                                                                                                   \
-            fprintf(stderr, "line %d: %s gave %d (%s), not %s\n", __LINE__, #call, status_, hipGetErrorName(status_), #expected);       \
-            exit(1);                                                                                                                   \
-        }                                                                                                                              \
-    } while (0)
-#define OK(call) STATUS(call, hipSuccess)
-
-static void *read_file(const char *name) {
+void *read_file(const char *name) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", fixtures, name);
     FILE *file = fopen(path, "rb");
@@ -50,13 +23,20 @@ static void *read_file(const char *name) {
     return data;
 }
 
-static hipFunction_t kernel(const char *object, const char *name, hipModule_t *module) {
+hipFunction_t kernel(const char *object, const char *name, hipModule_t *module) {
     hipFunction_t function = NULL;
     void *image = read_file(object);
     OK(hipModuleLoadData(module, image));
     free(image); /* the library must not need it any more once loaded */
     OK(hipModuleGetFunction(&function, *module, name));
     return function;
+}
+
+void *uploaded(const void *data, size_t bytes) {
+    void *buffer = NULL;
+    OK(hipMalloc(&buffer, bytes));
+    OK(hipMemcpy(buffer, data, bytes, hipMemcpyHostToDevice));
+    return buffer;
 }
 
 static void device(void) {
@@ -128,7 +108,7 @@ static void device(void) {
     /* The versioned struct of ROCm 6: 1472 bytes, gcnArchName at 1160, totalGlobalMem at 288. */
     unsigned char versioned[1472 + 8];
     memset(versioned, 0xa5, sizeof versioned);
-    OK(hipGetDevicePropertiesR0600(versioned, 0));
+    OK(hipGetDevicePropertiesR0600((hipDeviceProp_tR0600 *)versioned, 0));
     HOLDS(!strcmp((char *)versioned + 1160, "gfx1201"));
     HOLDS(!memcmp(versioned + 288, &total, sizeof total));
     HOLDS(versioned[1471] == 0 && versioned[1472] == 0xa5 && versioned[1479] == 0xa5);
@@ -237,6 +217,9 @@ static void memory(void) {
     OK(hipFree(buffer));
     STATUS(hipFree(buffer), hipErrorInvalidValue);
     STATUS(hipMemcpy(back, buffer, 1, hipMemcpyDeviceToHost), hipErrorInvalidValue);
+    STATUS(hipMemcpy(back, buffer, 1, hipMemcpyDefault), hipErrorInvalidValue);
+    STATUS(hipMemcpy(other, buffer, 1, hipMemcpyDefault), hipErrorInvalidValue);
+    STATUS(hipMemcpy(other, other + 8, 1, hipMemcpyHostToDevice), hipErrorInvalidValue); /* the device's address for a host's */
     STATUS(hipMemset(buffer, 0, 1), hipErrorInvalidValue);
     OK(hipFree(other));
     void *big = NULL;
@@ -360,19 +343,6 @@ static void modules(void) {
     STATUS(hipModuleLaunchKernel(twice, 1, 1, 1, 32, 1, 1, 0, 0, NULL, NULL), hipErrorInvalidHandle);
 }
 
-/* collatz(in: *const u32, out: *mut u32 pairs, n: u32); tests/fixtures/kernels/collatz__a. */
-struct collatz {
-    void *in, *out;
-    uint32_t n;
-};
-
-static void *uploaded(const void *data, size_t bytes) {
-    void *buffer = NULL;
-    OK(hipMalloc(&buffer, bytes));
-    OK(hipMemcpy(buffer, data, bytes, hipMemcpyHostToDevice));
-    return buffer;
-}
-
 static void launch(void) {
     hipModule_t module;
     hipFunction_t function = kernel("hk.hsaco", "collatz", &module);
@@ -469,23 +439,56 @@ static void refusals(void) {
     OK(LAUNCH(1, 1, 1, 32, 1, 1, 0));
 }
 
+/* A launch is asynchronous: a kernel that goes wrong is no error of its launch. It ends the device, and every call that touches it says so,
+ * on every stream and again and again, until the device is reset. */
 static void trap(void) {
     hipModule_t module, good_module;
     hipFunction_t function = kernel("bad.hsaco", "bad_oob_global_write", &module);
     unsigned char zeros[400] = {0};
     struct collatz arguments = {uploaded(zeros, 400), uploaded(zeros, 400), 100};
-    void *params[] = {&arguments.in, &arguments.out, &arguments.n};
-    hipStream_t stream;
+    void *params[] = {&arguments.in, &arguments.out, &arguments.n}, *more = NULL;
+    hipStream_t stream, other;
+    hipEvent_t event;
+    int value = 0;
     OK(hipStreamCreate(&stream));
+    OK(hipStreamCreateWithFlags(&other, hipStreamNonBlocking));
+    OK(hipEventCreate(&event));
+    OK(hipEventRecord(event, other));
     HOLDS(!strcmp(zynferEmulatorLastReport(), ""));
-    STATUS(hipModuleLaunchKernel(function, 2, 1, 1, 64, 1, 1, 0, stream, params, NULL), hipErrorLaunchFailure);
+    OK(hipModuleLaunchKernel(function, 2, 1, 1, 64, 1, 1, 0, stream, params, NULL));
+    HOLDS(hipGetLastError() == hipSuccess);
     HOLDS(strstr(zynferEmulatorLastReport(), "bad_oob_global_write"));
     HOLDS(strstr(zynferEmulatorLastReport(), "workgroup 1,0,0"));
-    HOLDS(hipGetLastError() == hipErrorLaunchFailure);
-    STATUS(hipStreamSynchronize(stream), hipErrorLaunchFailure); /* also whoever only looks when waiting hears of it */
-    OK(hipStreamSynchronize(stream));                            /* once */
+    for (int again = 0; again < 2; again++) {
+        STATUS(hipStreamSynchronize(stream), hipErrorLaunchFailure);
+        HOLDS(hipPeekAtLastError() == hipErrorLaunchFailure);
+        STATUS(hipStreamSynchronize(other), hipErrorLaunchFailure);
+        STATUS(hipStreamQuery(stream), hipErrorLaunchFailure);
+        STATUS(hipDeviceSynchronize(), hipErrorLaunchFailure);
+        STATUS(hipEventRecord(event, stream), hipErrorLaunchFailure);
+        STATUS(hipEventSynchronize(event), hipErrorLaunchFailure);
+        STATUS(hipMalloc(&more, 16), hipErrorLaunchFailure);
+        STATUS(hipFree(arguments.in), hipErrorLaunchFailure);
+        STATUS(hipMemcpy(zeros, arguments.in, 4, hipMemcpyDeviceToHost), hipErrorLaunchFailure);
+        STATUS(hipMemsetAsync(arguments.in, 0, 4, other), hipErrorLaunchFailure);
+        STATUS(hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, other, params, NULL), hipErrorLaunchFailure);
+        HOLDS(hipGetLastError() == hipErrorLaunchFailure);
+        HOLDS(hipGetLastError() == hipSuccess);
+    }
+    OK(hipDeviceGetAttribute(&value, hipDeviceAttributeWarpSize, 0)); /* touches nothing */
+    OK(hipDeviceReset());
+    HOLDS(!strcmp(zynferEmulatorLastReport(), ""));
+    OK(hipDeviceSynchronize());
+    /* Everything is gone with the reset. */
+    STATUS(hipStreamSynchronize(stream), hipErrorInvalidHandle);
+    STATUS(hipEventQuery(event), hipErrorInvalidHandle);
+    STATUS(hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL), hipErrorInvalidHandle);
+    STATUS(hipMemcpy(zeros, arguments.in, 4, hipMemcpyDeviceToHost), hipErrorInvalidValue);
+    STATUS(hipModuleUnload(module), hipErrorInvalidHandle);
     function = kernel("bad.hsaco", "ok_oob_global_write", &good_module);
-    OK(hipModuleLaunchKernel(function, 2, 1, 1, 64, 1, 1, 0, stream, params, NULL));
+    arguments.in = uploaded(zeros, 400);
+    arguments.out = uploaded(zeros, 400);
+    OK(hipModuleLaunchKernel(function, 2, 1, 1, 64, 1, 1, 0, NULL, params, NULL));
     OK(hipDeviceSynchronize());
     HOLDS(!strcmp(zynferEmulatorLastReport(), ""));
 }
@@ -508,8 +511,22 @@ int main(int argc, char **argv) {
     struct {
         const char *name;
         void (*part)(void);
-    } parts[] = {{"device", device}, {"memory", memory},     {"streams", streams}, {"modules", modules},
-                 {"launch", launch}, {"refusals", refusals}, {"trap", trap},       {"layout", layout}};
+    } parts[] = {{"device", device},
+                 {"memory", memory},
+                 {"streams", streams},
+                 {"modules", modules},
+                 {"launch", launch},
+                 {"refusals", refusals},
+                 {"trap", trap},
+                 {"layout", layout},
+                 {"host_memory", host_memory},
+                 {"boxes", boxes},
+                 {"callbacks", callbacks},
+                 {"kernels", kernels},
+                 {"registered", registered},
+                 {"captured", captured},
+                 {"by_hand", by_hand},
+                 {"misuse", misuse}};
     if (argc != 3) return 2;
     fixtures = argv[2];
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

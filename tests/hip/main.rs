@@ -5,6 +5,7 @@ mod abi;
 mod backend;
 mod device;
 mod handles;
+mod header;
 mod library;
 mod packing;
 mod stub;

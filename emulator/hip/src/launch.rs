@@ -2,11 +2,12 @@
 //! anything. All safe code; the emulator's own checks come after, and end as a trap.
 
 use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use emulator::Memory;
-use emulator::code_object::{CodeObject, CodeObjectError};
+use emulator::code_object::{CodeObject, CodeObjectError, Global};
 use emulator::launch::{Class, Launch, LaunchError, LoadedModule, Options, Stats};
 
 use crate::properties::{LDS_BYTES, MAX_GRID_X, MAX_GRID_YZ, MAX_WORKGROUP_ITEMS};
@@ -44,10 +45,40 @@ pub struct Argument {
 #[derive(Debug)]
 pub struct Kernel {
     name: String,
+    c_name: CString,
     arguments: Vec<Argument>,
     explicit_bytes: usize,
     fixed_lds_bytes: u32,
+    scratch_bytes: u32,
+    vgprs: u32,
     max_items: u32,
+}
+
+/// The explicit arguments of one launch: the block, and for HIP's `kernelParams` a pointer to each argument in it.
+#[derive(Debug)]
+pub struct Block {
+    bytes: Box<[u8]>,
+    pointers: Box<[u64]>,
+}
+
+impl Block {
+    /// The block whose bytes are these, laid out as `kernel` wants them.
+    pub fn new(kernel: &Kernel, bytes: Vec<u8>) -> Self {
+        let bytes = bytes.into_boxed_slice();
+        let start = bytes.as_ptr().expose_provenance() as u64;
+        let pointers = kernel.arguments.iter().map(|argument| start + argument.offset as u64).collect();
+        Self { bytes, pointers }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Address of the array of pointers; good for as long as this block lives.
+    pub fn params(&self) -> u64 {
+        self.pointers.as_ptr().expose_provenance() as u64
+    }
 }
 
 impl Kernel {
@@ -64,6 +95,31 @@ impl Kernel {
     /// An empty block for the explicit arguments; hidden ones behind it are the emulator's to fill.
     pub fn block(&self) -> Vec<u8> {
         vec![0; self.explicit_bytes]
+    }
+
+    /// Its name as C sees it.
+    pub fn c_name(&self) -> &CStr {
+        &self.c_name
+    }
+
+    /// LDS bytes of a workgroup that every launch has.
+    pub fn fixed_lds_bytes(&self) -> u32 {
+        self.fixed_lds_bytes
+    }
+
+    /// Scratch bytes of a work-item.
+    pub fn scratch_bytes(&self) -> u32 {
+        self.scratch_bytes
+    }
+
+    /// Vector registers of a wave.
+    pub fn vgprs(&self) -> u32 {
+        self.vgprs
+    }
+
+    /// Most work-items of a workgroup.
+    pub fn max_items(&self) -> u32 {
+        self.max_items.min(MAX_WORKGROUP_ITEMS)
     }
 }
 
@@ -104,6 +160,7 @@ impl Request {
 pub struct Module {
     loaded: LoadedModule,
     kernels: Vec<Arc<Kernel>>,
+    globals: Vec<Global>,
     counters: Mutex<BTreeMap<String, (u64, Stats)>>,
 }
 
@@ -124,17 +181,21 @@ impl Module {
                 let explicit = kernel.args.iter().filter(|argument| !argument.is_hidden());
                 Arc::new(Kernel {
                     name: kernel.name.clone(),
+                    c_name: CString::new(kernel.name.as_str()).unwrap_or_default(),
                     arguments: explicit
                         .map(|argument| Argument { offset: argument.offset as usize, size: argument.size as usize })
                         .collect(),
                     explicit_bytes: kernel.explicit_bytes() as usize,
                     fixed_lds_bytes: kernel.group_segment_fixed_size,
+                    scratch_bytes: kernel.private_segment_fixed_size,
+                    vgprs: kernel.vgpr_count,
                     max_items: kernel.max_flat_workgroup_size,
                 })
             })
             .collect();
+        let globals = object.globals().to_vec();
         let loaded = LoadedModule::load(object, memory).map_err(|error| memory_status(&error))?;
-        Ok(Self { loaded, kernels, counters: Mutex::default() })
+        Ok(Self { loaded, kernels, globals, counters: Mutex::default() })
     }
 
     /// Address of the image in device memory, which is the module's to free.
@@ -145,6 +206,12 @@ impl Module {
     /// The kernel of that name.
     pub fn kernel(&self, name: &str) -> Option<Arc<Kernel>> {
         self.kernels.iter().find(|kernel| kernel.name == name).cloned()
+    }
+
+    /// Address and bytes of the exported variable of that name.
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        let global = self.globals.iter().find(|global| global.name == name)?;
+        Some((self.base() + global.address, global.size))
     }
 
     /// Runs a kernel to its end; the error is the emulator's report.

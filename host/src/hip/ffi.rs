@@ -125,7 +125,7 @@ hip_symbols! {
         fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int);
         fn hipGetDeviceProperties(properties: *mut c_void, device: c_int);
         fn hipDeviceGetUuid(uuid: *mut hipUUID, device: hipDevice_t);
-        // Only the emulator has it: why this thread's last launch did not finish, valid until this thread launches again.
+        // Only the emulator has it: why the device is lost or this thread's last launch was refused; valid until this thread asks again.
         fn zynferEmulatorLastReport() -> *const c_char;
     }
 }

@@ -239,12 +239,12 @@ impl Library {
         self.hip.zynferEmulatorLastReport.is_some()
     }
 
-    /// Why this thread's last launch in the emulator did not finish; `None` on a card and when it did.
+    /// Why the emulator's device is lost or this thread's last launch was refused; `None` on a card and when nothing went wrong.
     pub fn emulator_report(&self) -> Option<String> {
         let report = self.hip.zynferEmulatorLastReport?;
         // SAFETY: takes nothing; the signature is the row's in `ffi`.
         let pointer = unsafe { report() };
-        // SAFETY: a string that stays until this thread launches again, which it does not do during this call.
+        // SAFETY: a string that stays until this thread asks again, which it does not do during this call.
         unsafe { text(pointer) }.filter(|report| !report.is_empty())
     }
 
