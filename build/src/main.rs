@@ -7,6 +7,7 @@ usage: ./x COMMAND
 
   demo         set up, build, and let a trained Qwen3 write on the CPU and on the emulated gfx1201
   test         set up and run everything CI runs; --all adds the long runs, further words go to cargo test
+  sanitize     run every kernel of ours on the emulator with all of its checks
   setup        rust-src, the kernels' sysroot, the code object
   setup-tests  setup, and what the tests judge by (Debian packages, the published tokenizer)
   bench        cargo bench of the workspace; further words go to it
@@ -20,6 +21,7 @@ fn main() {
     let outcome = match words.first().map(String::as_str) {
         Some("demo") if rest.is_empty() => setup().and_then(|()| demo::run()),
         Some("test") => test(&rest),
+        Some("sanitize") if rest.is_empty() => setup_tests().and_then(|()| sanitize()),
         Some("setup") if rest.is_empty() => setup(),
         Some("setup-tests") if rest.is_empty() => setup_tests(),
         Some("bench") => {
@@ -81,9 +83,29 @@ fn test(rest: &[&str]) -> Outcome {
     }
     say(if all { "all tests, long ones too" } else { "tests" });
     let mut command = process::cargo();
-    command.args(["test", "--workspace", "--exclude", "device"]).args(rest).current_dir(root());
+    command.args(["test", "--workspace", "--exclude", "device"]).args(&rest).current_dir(root());
     if all {
         command.env("ZYNFER_TEST_ALL", "1");
     }
-    process::run(&mut command)
+    process::run(&mut command)?;
+    if rest.is_empty() { sanitize() } else { Ok(()) }
+}
+
+/// Every operation's launches, kernel by kernel and through the HIP library, and a whole model's, with every check: one finding is a
+/// failure. The checks themselves are proven by `tests/sanitizer`, among all tests.
+fn sanitize() -> Outcome {
+    say("every kernel of ours under the emulator's checks");
+    let checked = |words: &[&str]| {
+        let mut command = process::cargo();
+        command.args(words).env("ZYNFER_EMULATOR_CHECK", "all").current_dir(root());
+        process::run(&mut command)
+    };
+    checked(&["build", "--quiet"])?; // the program, and the library beside it
+    checked(&["test", "--quiet", "-p", "zynfer-tests", "--test", "ops"])?;
+    let model =
+        ["run", "tests/fixtures/tiny-qwen3", "--backend", "emulator", "--prompt", "The golden ring", "--greedy"];
+    let mut run = vec!["run", "--quiet", "-p", "zynfer", "--"];
+    run.extend(model);
+    run.extend(["--max-new", "4"]);
+    checked(&run)
 }

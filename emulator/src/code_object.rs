@@ -4,6 +4,7 @@
 
 mod metadata;
 
+use crate::lines::Lines;
 use object::LittleEndian as Le;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _};
@@ -117,6 +118,10 @@ impl Descriptor {
     /// Initial MODE: rounding `[3:0]`, denormals `[7:4]`, FP16_OVFL 23.
     pub fn mode(&self) -> u32 {
         self.rsrc1 >> 12 & 0xff | (self.rsrc1 >> 26 & 1) << 23
+    }
+    /// Whether a workgroup's waves may be on both compute units of a WGP, which then order memory by waits only.
+    pub fn wgp_mode(&self) -> bool {
+        self.rsrc1 >> 29 & 1 != 0
     }
     /// Number of work-item ids in v0, less one.
     pub fn workitem_dims(&self) -> u32 {
@@ -242,6 +247,7 @@ pub struct CodeObject {
     functions: Vec<Function>,
     code: Range<u64>,
     image_bytes: u64,
+    lines: Lines,
 }
 
 impl CodeObject {
@@ -293,6 +299,10 @@ impl CodeObject {
     pub fn code_bytes(&self) -> &[u8] {
         self.segments.iter().find(|s| s.executable).map_or(&[], |s| &s.bytes)
     }
+    /// Its line tables, empty where it was built without.
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
     /// Bytes that the image needs in memory.
     pub fn image_bytes(&self) -> u64 {
         self.image_bytes
@@ -333,7 +343,8 @@ fn parse(data: &[u8]) -> Result<CodeObject, CodeObjectError> {
         }
     }
     functions.sort_by_key(|f| f.address);
-    Ok(CodeObject { target, segments, relocations, kernels, globals, functions, code, image_bytes })
+    let lines = read_lines(header, data);
+    Ok(CodeObject { target, segments, relocations, kernels, globals, functions, code, image_bytes, lines })
 }
 
 fn check_header(data: &[u8]) -> Result<&FileHeader64<Le>, CodeObjectError> {
@@ -370,6 +381,17 @@ fn target_name(flags: u32) -> String {
         other => return format!("processor {other:#x}"),
     };
     name.into()
+}
+
+/// The sections with line tables. What cannot be read of them is left out: a report then has no source lines.
+fn read_lines(header: &FileHeader64<Le>, data: &[u8]) -> Lines {
+    let Ok(sections) = header.sections(Le, data) else { return Lines::default() };
+    let named = sections.iter().filter_map(|section| {
+        let name = std::str::from_utf8(sections.section_name(Le, section).ok()?).ok()?;
+        let bytes = section.data(Le, data).ok()?;
+        Lines::wants(name).then(|| (name.to_string(), bytes.to_vec()))
+    });
+    Lines::new(named.collect())
 }
 
 fn read_segments(header: &FileHeader64<Le>, data: &[u8]) -> Result<Vec<Segment>, CodeObjectError> {

@@ -1,6 +1,8 @@
 //! What can go wrong while code runs. A [`Fault`] is the reason alone, raised by an instruction; the dispatcher wraps it in a
 //! [`Trap`] that says where. Neither is a panic: any code object, however broken, ends in one of these.
 
+use crate::lines::SourceLine;
+use crate::watch::finding::Finding;
 use std::fmt;
 
 /// What an access wanted to do.
@@ -64,6 +66,8 @@ pub enum Fault {
         lane: u32,
         /// The nearest allocation in words.
         nearest: String,
+        /// First address and bytes of the freed allocation that held it, if one did.
+        freed: Option<(u64, u64)>,
     },
     /// Past the LDS of the launch, or past a wave's scratch.
     #[error("{space} {access} of {bytes} bytes at {address:#x} by lane {lane} is outside its {size} bytes")]
@@ -114,20 +118,25 @@ pub struct Trap {
     pub word: u32,
     /// Disassembly, or `?` where no row matches.
     pub text: String,
+    /// Where it stands in the source, if the code object has line tables.
+    pub source: Option<SourceLine>,
     /// Workgroup id.
     pub workgroup: [u32; 3],
     /// Wave within the workgroup.
     pub wave: u32,
     /// Why.
     pub fault: Fault,
+    /// What checks had found before.
+    pub findings: Vec<Finding>,
 }
 
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.workgroup;
+        let source = self.source.as_ref().map_or_else(String::new, |source| format!(", {source}"));
         write!(
             f,
-            "kernel {} at +{:#x} (pc {:#x}, word {:#010x}, {}) in workgroup {x},{y},{z} wave {}: {}",
+            "kernel {} at +{:#x} (pc {:#x}, word {:#010x}, {}{source}) in workgroup {x},{y},{z} wave {}: {}",
             self.kernel, self.offset, self.pc, self.word, self.text, self.wave, self.fault
         )
     }

@@ -12,8 +12,8 @@ pub use schedule::Schedule;
 
 use crate::fault::Trap;
 use crate::memory::{Memory, MemoryError};
-use crate::watch::Checks;
 use crate::watch::finding::Finding;
+use crate::watch::{Checks, ChecksError};
 use std::time::Duration;
 
 /// Most LDS bytes of a workgroup.
@@ -169,6 +169,41 @@ pub enum LaunchError {
     /// The kernel did something wrong.
     #[error(transparent)]
     Trap(Box<Trap>),
+    /// A list of checks that is none, from the environment.
+    #[error("{0}")]
+    Checks(#[from] ChecksError),
+    /// The kernel came to its end and checks found defects; see [`Stats::strict`].
+    #[error("kernel {kernel}: {CHECKS_FOUND} {}", defects(.findings))]
+    Defects {
+        /// Kernel name.
+        kernel: String,
+        /// All of them.
+        findings: Vec<Finding>,
+    },
+}
+
+/// How the text of [`LaunchError::Defects`] can be told from others, where only the text is left of it.
+pub const CHECKS_FOUND: &str = "checks found";
+
+/// How many, and what the first one is.
+fn defects(findings: &[Finding]) -> String {
+    let first =
+        findings.first().map_or_else(String::new, |first| format!(", first {} at {}", first.class, first.place));
+    format!("{} defect{}{first}", findings.len(), if findings.len() == 1 { "" } else { "s" })
+}
+
+impl LaunchError {
+    /// The defects of the kernel that checks found, if that is what ended the launch or came before its end: the fatal one is last.
+    pub fn findings(&self) -> Vec<Finding> {
+        let trap = match self {
+            LaunchError::Trap(trap) => trap,
+            LaunchError::Defects { findings, .. } => return findings.clone(),
+            _ => return Vec::new(),
+        };
+        let mut findings = trap.findings.clone();
+        findings.extend(Finding::of_trap(trap));
+        findings
+    }
 }
 
 /// What a launch did; counts, never times of the modelled machine.
@@ -187,6 +222,13 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// These, if no check found a defect; for callers to whom a defect is a failure.
+    pub fn strict(self) -> Result<Stats, LaunchError> {
+        match self.findings.first() {
+            None => Ok(self),
+            Some(first) => Err(LaunchError::Defects { kernel: first.kernel.clone(), findings: self.findings }),
+        }
+    }
     /// Wave-instructions of all classes; a VOPD pair counts once.
     pub fn total(&self) -> u64 {
         self.instructions.iter().sum()

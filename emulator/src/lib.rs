@@ -12,6 +12,7 @@ pub mod execute;
 pub mod fault;
 pub mod isa;
 pub mod launch;
+pub mod lines;
 pub mod memory;
 pub mod watch;
 pub mod wave;

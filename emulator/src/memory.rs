@@ -3,6 +3,8 @@
 //! compare-exchange, because its neighbours may belong to another thread. Not modelled: caches and their staleness.
 
 use crate::fault::{Access, Fault};
+use crate::watch::finding::Allocation;
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
@@ -16,6 +18,8 @@ const ARENA_BYTES: u64 = 4 << 20;
 const ARENA_PAGE: u64 = 4096;
 /// Addresses between two allocations that belong to neither, so that a short overrun is caught.
 const RED_ZONE: u64 = 1 << 20;
+/// Freed allocations that are remembered.
+const MOST_FREED: usize = 1 << 16;
 /// Alignment of every allocation, as `hipMalloc` gives.
 const ALIGN: u64 = 256;
 
@@ -240,8 +244,9 @@ impl Drop for ArgumentBlock<'_> {
 
 /// All allocations of one device.
 pub struct Memory {
-    regions: Vec<Region>,    // sorted by base; one is the arena of kernel arguments
-    arena: Mutex<Vec<bool>>, // which of its pages are taken
+    regions: Vec<Region>,        // sorted by base; one is the arena of kernel arguments
+    arena: Mutex<Vec<bool>>,     // which of its pages are taken
+    freed: VecDeque<(u64, u64)>, // first address and bytes of what was freed last
     next: u64,
     total: u64,
     used: u64,
@@ -261,7 +266,15 @@ impl Memory {
             all_written: AtomicBool::new(true),
         };
         let pages = vec![false; (ARENA_BYTES / ARENA_PAGE) as usize];
-        Memory { regions: vec![arena], arena: Mutex::new(pages), next: FIRST, total, used: 0, follow: false }
+        Memory {
+            regions: vec![arena],
+            arena: Mutex::new(pages),
+            freed: VecDeque::new(),
+            next: FIRST,
+            total,
+            used: 0,
+            follow: false,
+        }
     }
     /// From now on allocations know which of their bytes have been written, by the host or by a kernel that is checked for it. What
     /// was allocated before counts as written.
@@ -353,6 +366,10 @@ impl Memory {
             return Err(MemoryError::NotAllocated(base));
         }
         let len = self.regions.remove(index).len;
+        if self.freed.len() == MOST_FREED {
+            self.freed.pop_front();
+        }
+        self.freed.push_back((base, len));
         if (FIRST..self.next).contains(&base) {
             self.used -= len;
         }
@@ -372,12 +389,38 @@ impl Memory {
             Some(region) if region.contains(address, bytes as u64) => Ok(region),
             _ => {
                 let nearest = self.nearest(address);
-                Err(Box::new(Fault::OutOfBounds { access, address, bytes, lane, nearest }))
+                let freed = self.freed_at(address);
+                Err(Box::new(Fault::OutOfBounds { access, address, bytes, lane, nearest, freed }))
             }
         }
     }
+    /// First address and bytes of the freed allocation that held `address`.
+    fn freed_at(&self, address: u64) -> Option<(u64, u64)> {
+        self.freed.iter().rev().copied().find(|&(base, bytes)| address.wrapping_sub(base) < bytes)
+    }
+    /// The allocation that holds `address`, else a freed one that did, else the last live one before it.
+    pub fn allocation(&self, address: u64) -> Option<Allocation> {
+        let live = |r: &Region| Allocation { base: r.base, bytes: r.len, live: true };
+        if let Some(region) = self.region(address) {
+            return Some(live(region));
+        }
+        if let Some((base, bytes)) = self.freed_at(address) {
+            return Some(Allocation { base, bytes, live: false });
+        }
+        let before = self.regions.partition_point(|r| r.base <= address).checked_sub(1)?;
+        Some(live(&self.regions[before])).filter(|allocation| allocation.base != ARENA)
+    }
+    /// Whether `address` lies where arguments of launches are kept.
+    pub fn is_argument(&self, address: u64) -> bool {
+        address.wrapping_sub(ARENA) < ARENA_BYTES
+    }
     /// Where `address` lies relative to the allocation before it.
     pub fn nearest(&self, address: u64) -> String {
+        if self.region(address).is_none()
+            && let Some((base, bytes)) = self.freed_at(address)
+        {
+            return format!("byte {} of the {bytes} at {base:#x}, which were freed", address - base);
+        }
         let index = self.regions.partition_point(|r| r.base <= address);
         match index.checked_sub(1).map(|before| &self.regions[before]) {
             None => "nothing is allocated there".into(),

@@ -42,6 +42,11 @@ fn wrong_usage_exits_2_and_names_the_word() {
         (vec!["tokenize", &model], vec!["--text"]),
         (vec!["emulate", "x", "--kernel", "k", "--grid", "1,2,3,4", "--block", "1"], vec!["1,2,3,4"]),
         (vec!["emulate", "x", "--kernel", "k", "--grid", "1", "--block", "1", "--arg", "u32:-1"], vec!["-1", "u32"]),
+        (
+            vec!["emulate", "x", "--kernel", "k", "--grid", "1", "--block", "1", "--check", "race,rase"],
+            vec!["\"rase\" is no check", "all", "memory, init, race, wait, barrier, align"],
+        ),
+        (vec!["emulate", "x", "--kernel", "k", "--grid", "1", "--block", "1", "--limit", "0"], vec!["--limit"]),
     ] {
         let ended = zynfer(&arguments);
         assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);

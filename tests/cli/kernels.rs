@@ -208,3 +208,81 @@ fn emulate_refuses_what_does_not_fit_and_traps_without_output() {
     emulate("ok_oob_global_write", "2", "64", &good).ok();
     assert_eq!(std::fs::read(&out).expect("written"), fixtures::read("kernels/ok_oob_global_write/out1.bin"));
 }
+
+/// The defect of `bad_nowait`, with what is written about it; then what `--check` takes and what it does without a defect.
+#[test]
+fn emulate_checks_kernels_and_ends_with_3() {
+    let folder = folder();
+    let out = folder.path().join("out.bin").to_str().expect("UTF-8").to_string();
+    let object = kernel_file("bad.hsaco");
+    let (input, output) = (format!("buf:{}", kernel_file("bad_nowait/in0.bin")), format!("out:{out}:256"));
+    let run = |kernel: &str, more: &[&str]| {
+        let mut all = vec!["emulate", &object, "--kernel", kernel, "--grid", "1", "--block", "64", "--lds", "256"];
+        all.extend(["--arg", &input, "--arg", &output]);
+        all.extend(more);
+        zynfer(all)
+    };
+    let good = run("ok_nowait", &["--check", "all"]);
+    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    assert!(!good.stderr.contains("missing_wait"), "{}", good.stderr);
+    std::fs::remove_file(&out).expect("a kernel that came to its end has written");
+    let found = run("bad_nowait", &["--check", "memory,wait"]);
+    assert_eq!(found.code, Some(3), "{}", found.stderr);
+    for part in [
+        "missing_wait_dscnt_before_barrier (wait): the barrier is signalled with LDS operations outstanding",
+        "kernel bad_nowait +0x",
+        "s_barrier_signal -1",
+        "workgroup 0,0,0 wave 0",
+        "outstanding since: workgroup 0,0,0 wave 0",
+        "1 finding",
+    ] {
+        assert!(found.stderr.contains(part), "{part:?} is missing: {}", found.stderr);
+    }
+    // The same as an object; only what is asked for is looked for.
+    let found = run("bad_nowait", &["--check", "all", "--json"]);
+    assert_eq!(found.code, Some(3));
+    let report: serde_json::Value = serde_json::from_slice(&found.stdout).expect("JSON");
+    assert_eq!(report["findings"][0]["class"], "missing_wait_dscnt_before_barrier");
+    assert_eq!(report["findings"].as_array().expect("a list").len(), 1);
+    assert_eq!(run("bad_nowait", &["--check", "race,align"]).code, Some(0));
+    assert_eq!(run("bad_nowait", &[]).code, Some(0));
+}
+
+/// A fault ends the kernel: 1 where nobody asked, 3 where it was looked for.
+#[test]
+fn emulate_tells_a_fault_from_a_failure() {
+    let bad = kernel_file("bad.hsaco");
+    let input = format!("buf:{}", kernel_file("bad_oob_global_write/in0.bin"));
+    let folder = folder();
+    let out = folder.path().join("out.bin").to_str().expect("UTF-8").to_string();
+    let output = format!("out:{out}:400");
+    let emulate = |more: &[&str]| {
+        let mut all = vec!["emulate", &bad, "--kernel", "bad_oob_global_write", "--grid", "2", "--block", "64"];
+        all.extend(["--arg", input.as_str(), "--arg", output.as_str(), "--arg", "u32:100"]);
+        all.extend(more);
+        zynfer(all)
+    };
+    emulate(&[]).failed(1, &["outside every allocation"]);
+    let found = emulate(&["--check", "all"]);
+    assert_eq!(found.code, Some(3), "{}", found.stderr);
+    assert!(found.stderr.contains("out_of_bounds_global (memory): store"), "{}", found.stderr);
+    let found = emulate(&["--check", "all", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&found.stdout).expect("JSON");
+    assert_eq!(report["findings"][0]["class"], "out_of_bounds_global");
+    assert_eq!(report["findings"][0]["access"]["kind"], "store");
+    assert!(!std::path::Path::new(&out).exists(), "a launch that failed writes nothing");
+    // One instruction is too little for any kernel.
+    let found = emulate(&["--check", "barrier", "--limit", "1"]);
+    assert_eq!(found.code, Some(3), "{}", found.stderr);
+    assert!(found.stderr.contains("hang"), "{}", found.stderr);
+}
+
+/// The library checks every launch of whole models; ours have no defects. A list that is none is wrong usage.
+#[test]
+fn run_checks_every_kernel_where_the_environment_says_so() {
+    let run = ["run", &tiny(), "--prompt", "The", "--greedy", "--max-new", "2", "--backend", "emulator"];
+    let mut checked = command(run);
+    finish(checked.env("ZYNFER_EMULATOR_CHECK", "all"), b"").ok();
+    let mut wrong = command(run);
+    finish(wrong.env("ZYNFER_EMULATOR_CHECK", "rase"), b"").failed(2, &["ZYNFER_EMULATOR_CHECK", "rase", "race"]);
+}

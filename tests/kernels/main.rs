@@ -1,5 +1,5 @@
-//! The kernels of `tests/fixtures/kernels` on the emulator: compiled code of others with inputs and independent expected outputs. It
-//! does not check what the emulator has no check for yet (races, missing waits, uninitialised reads).
+//! The kernels of `tests/fixtures/kernels` on the emulator: compiled code of others with inputs and independent expected outputs. What
+//! the emulator's checks say about them is judged in `tests/sanitizer`.
 
 mod case;
 mod definedness;

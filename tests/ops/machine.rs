@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use bytemuck::{NoUninit, Pod};
 use device_ops::{Geometry, KERNELS};
-use emulator::launch::{Launch, LoadedModule, Options, launch};
+use emulator::launch::{Launch, LoadedModule, Options, Stats, launch};
+use emulator::watch::{Checks, finding};
 use emulator::{CodeObject, Memory};
 use zynfer_tests::code_object;
 use zynfer_tests::oracle::Expected;
@@ -35,9 +36,18 @@ fn object() -> CodeObject {
     OBJECT.get_or_init(|| CodeObject::parse(code_object::image()).expect("our own code object")).clone()
 }
 
+/// What launches are checked for: nothing, or what the variable says that the emulator's library reads too. `./x sanitize` sets it.
+fn checks() -> Checks {
+    let value = std::env::var("ZYNFER_EMULATOR_CHECK").unwrap_or_default();
+    if value.is_empty() { Checks::default() } else { value.parse().unwrap_or_else(|error| panic!("{error}")) }
+}
+
 impl Machine {
     pub fn new() -> Self {
         let mut memory = Memory::new(1 << 35);
+        if checks().init {
+            memory.follow_writes();
+        }
         let module = LoadedModule::load(object(), &mut memory).expect("32 GiB hold it");
         Self { memory, module, inputs: Vec::new() }
     }
@@ -57,7 +67,11 @@ impl Machine {
 
     /// A buffer for `count` elements, none of them written.
     pub fn output<T: Pod>(&mut self, count: usize) -> Output<T> {
-        self.inout(&vec![UNWRITTEN; count * size_of::<T>()]).cast(count)
+        let output = self.inout(&vec![UNWRITTEN; count * size_of::<T>()]).cast(count);
+        if count > 0 {
+            self.memory.mark_unwritten(output.address).expect("just allocated");
+        }
+        output
     }
 
     /// A buffer that holds `data` and is written by the kernel.
@@ -97,9 +111,10 @@ impl Machine {
             block: [geometry.workgroup_size(), 1, 1],
             dynamic_lds: geometry.lds_bytes,
             kernarg: &bytemuck::bytes_of(args)[..end],
-            options: Options::default(),
+            options: Options { checks: checks(), ..Options::default() },
         };
-        launch(&self.memory, &self.module, &request).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+        let result = launch(&self.memory, &self.module, &request).and_then(Stats::strict);
+        result.unwrap_or_else(|error| panic!("{kernel}: {error}\n{}", finding::text(&error.findings())));
         for (address, before) in &self.inputs {
             let mut after = vec![0; before.len()];
             self.memory.read(*address, &mut after).expect("still allocated");

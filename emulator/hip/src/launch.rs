@@ -4,15 +4,27 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use emulator::Memory;
 use emulator::code_object::{CodeObject, CodeObjectError, Global};
 use emulator::launch::{Class, Launch, LaunchError, LoadedModule, Options, Stats};
+use emulator::watch::{Checks, ChecksError, finding};
 
 use crate::properties::{LDS_BYTES, MAX_GRID_X, MAX_GRID_YZ, MAX_WORKGROUP_ITEMS};
 use crate::runtime::{Outcome, memory_status};
 use crate::status::Status;
+
+/// What launches are checked for: `ZYNFER_EMULATOR_CHECK`, read once. A value that is no list of checks lets no launch run.
+pub fn checks() -> &'static Result<Checks, ChecksError> {
+    static CHECKS: LazyLock<Result<Checks, ChecksError>> = LazyLock::new(|| {
+        let Some(value) = std::env::var_os("ZYNFER_EMULATOR_CHECK").filter(|value| !value.is_empty()) else {
+            return Ok(Checks::default());
+        };
+        value.to_string_lossy().parse()
+    });
+    &CHECKS
+}
 
 /// Bytes of an ELF64 header, of a program header and of a section header.
 const HEADER: u64 = 64;
@@ -222,9 +234,10 @@ impl Module {
             block: request.block,
             dynamic_lds: request.lds_bytes,
             kernarg: block,
-            options: Options::default(),
+            options: Options { checks: *checks().as_ref().map_err(Clone::clone)?, ..Options::default() },
         };
-        let stats = emulator::launch::launch(memory, &self.loaded, &launch)?;
+        let result = emulator::launch::launch(memory, &self.loaded, &launch).and_then(Stats::strict);
+        let stats = result.inspect_err(|error| eprint!("{}", finding::text(&error.findings())))?;
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let (launches, sum) = counters.entry(kernel.name.clone()).or_default();
         *launches += 1;
@@ -263,6 +276,9 @@ pub fn launch_status(error: &LaunchError) -> Status {
         LaunchError::Kernarg { .. } => Status::INVALID_VALUE,
         LaunchError::Hidden(_) => Status::NOT_SUPPORTED,
         LaunchError::Memory(_) | LaunchError::Scratch { .. } => Status::OUT_OF_MEMORY,
-        LaunchError::KernelWorkgroup { .. } | LaunchError::Trap(_) => Status::LAUNCH_FAILURE,
+        LaunchError::KernelWorkgroup { .. } | LaunchError::Trap(_) | LaunchError::Defects { .. } => {
+            Status::LAUNCH_FAILURE
+        }
+        LaunchError::Checks(_) => Status::INVALID_VALUE,
     }
 }

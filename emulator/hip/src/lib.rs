@@ -6,7 +6,10 @@
 //! Handles are numbers that are never dereferenced and never reused: a stale or invented one is a status, not a crash. A launch that
 //! traps has succeeded, as it is asynchronous; it prints the emulator's report on stderr and ends the device: every later call that
 //! touches it says `hipErrorLaunchFailure` until `hipDeviceReset`, and [`abi::module::zynferEmulatorLastReport`] says why. A panic never
-//! crosses the ABI: it becomes `hipErrorUnknown`. With `ZYNFER_EMULATOR_STATS=1` each kernel's counters are printed on stderr when its
+//! crosses the ABI: it becomes `hipErrorUnknown`.
+//!
+//! With `ZYNFER_EMULATOR_CHECK=all`, or a list of memory, init, race, wait, barrier, align, every launch is checked for those defects;
+//! one that has some is treated as one that traps. With `ZYNFER_EMULATOR_STATS=1` each kernel's counters are printed on stderr when its
 //! module is unloaded.
 
 pub mod abi;

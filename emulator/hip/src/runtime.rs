@@ -13,7 +13,7 @@ use emulator::memory::MemoryError;
 
 use crate::capture::{Member, Sequence};
 use crate::graph::Graphs;
-use crate::launch::{Kernel, Module};
+use crate::launch::{Kernel, Module, checks};
 use crate::properties::MEMORY_BYTES;
 use crate::register::Registered;
 use crate::status::Status;
@@ -182,7 +182,7 @@ impl Runtime {
         let mut handles = Handles(FIRST_HANDLE);
         let (pool, primary) = (handles.next(), handles.next());
         Runtime {
-            memory: Memory::new(device_bytes()),
+            memory: device_memory(),
             allocations: BTreeMap::new(),
             registered: BTreeMap::new(),
             pools: HashMap::from([(pool, Pool { reuse: [1; 3], ..Pool::default() })]),
@@ -334,6 +334,15 @@ impl Runtime {
         };
         if within { Ok(()) } else { Err(Status::INVALID_VALUE) }
     }
+}
+
+/// Memory that knows what was written where launches are checked for it.
+fn device_memory() -> Memory {
+    let mut memory = Memory::new(device_bytes());
+    if checks().as_ref().is_ok_and(|checks| checks.init) {
+        memory.follow_writes();
+    }
+    memory
 }
 
 /// The device's memory: what the card has, and no more than this computer could back when it was first asked.

@@ -247,6 +247,12 @@ impl LoadedModule {
     pub fn unload(self, memory: &mut Memory) -> Result<(), MemoryError> {
         memory.free(self.base)
     }
+    /// Disassembly of the instruction at `pc`, if there is one.
+    pub fn text_at(&self, pc: u64) -> Option<String> {
+        let position = self.code.position(pc).ok()?;
+        let inst = &self.code.ops[position as usize].inst;
+        (inst.row.name != "?").then(|| isa::text(inst, pc))
+    }
     /// What was loaded.
     pub fn object(&self) -> &CodeObject {
         &self.object

@@ -8,6 +8,9 @@ use crate::memory::Memory;
 use crate::watch::{Start, Watch};
 use crate::wave::{Barrier, Cx, EXEC, Flow, Lds, NULL, TTMP0, Wave};
 
+/// Lines of a wave dump.
+pub(super) const DUMP_LINES: usize = 16;
+
 /// Whether a wave can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
@@ -97,6 +100,9 @@ impl Group {
                 vgprs: plan.kernel.descriptor.vgprs().min(256) as u16,
                 lds_bytes: plan.lds_bytes,
                 scratch_bytes: plan.scratch_bytes,
+                wgp_mode: plan.kernel.descriptor.wgp_mode(),
+                code_start: plan.info.code_start,
+                arguments: plan.arguments,
             });
         }
     }
@@ -120,7 +126,9 @@ impl Group {
             };
             match stopped {
                 Ok(Stop::Used) if self.slots[index].wave.executed >= limit => {
-                    break Err(Box::new(Fault::Hang(format!("one wave executed {limit} instructions"))));
+                    let mut lines = vec![format!("one wave executed {limit} instructions")];
+                    self.dump(cx, &mut lines, DUMP_LINES);
+                    break Err(Box::new(Fault::Hang(lines.join("\n  "))));
                 }
                 Ok(Stop::Used) => break Ok(Slice::Used),
                 Ok(Stop::Slept) => break Ok(Slice::Slept),
@@ -361,8 +369,10 @@ pub(super) fn trap(cx: &Context, workgroup: [u32; 3], wave: &Wave, fault: Fault)
         pc: wave.pc,
         word: inst.map_or(0, |i| i.words[0]),
         text: known.map_or_else(|| "?".into(), |i| isa::text(i, wave.pc)),
+        source: cx.module.object().lines().find(wave.pc.wrapping_sub(cx.module.base())),
         workgroup,
         wave: wave.index,
         fault,
+        findings: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@
 
 use super::Stats;
 use super::code::LoadedModule;
-use super::group::{Context, Group, Slice, Status, trap};
+use super::group::{Context, DUMP_LINES, Group, Slice, Status, trap};
 use super::setup::Plan;
 use crate::fault::{Fault, Trap};
 use crate::memory::Memory;
@@ -41,8 +41,6 @@ const SPIN_SLICES: u64 = 256;
 const MAX_WAVES: usize = 2048;
 /// A hang needs this much time without progress besides the rounds.
 const HANG_TIME: Duration = Duration::from_secs(2);
-/// Lines of a wave dump.
-const DUMP_LINES: usize = 16;
 
 struct Shared<'a> {
     cx: Context<'a>,
@@ -93,11 +91,18 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
             }
         });
     }
+    let mut findings = shared.watch.map_or_else(Vec::new, |watch| watch.findings.take());
+    for finding in &mut findings {
+        finding.complete(module, plan.kernel, plan.info.grid);
+    }
     match shared.trap.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(trap) => Err(trap),
+        Some(mut trap) => {
+            trap.findings = findings;
+            Err(trap)
+        }
         None => {
             let mut stats = shared.stats.into_inner().unwrap_or_else(PoisonError::into_inner);
-            stats.findings = shared.watch.map_or_else(Vec::new, |watch| watch.findings.take());
+            stats.findings = findings;
             Ok(stats)
         }
     }

@@ -31,6 +31,8 @@ pub(super) struct Plan<'a> {
     pub waves: u32,
     /// Workgroups in all.
     pub groups: u64,
+    /// First address of the arguments, and one past what may be read with them: padding, packet and queue.
+    pub arguments: (u64, u64),
     _arguments: ArgumentBlock<'a>,
 }
 
@@ -78,6 +80,7 @@ pub(super) fn plan<'a>(memory: &'a Memory, module: &'a LoadedModule, launch: &La
         items,
         waves: items.div_ceil(32),
         groups: launch.grid.iter().map(|&n| n as u64).product(),
+        arguments: (kernarg, queue + QUEUE_BYTES),
         _arguments: block,
     })
 }

@@ -2,8 +2,12 @@
 //! instruction before and after it executes, of every access to memory with the addresses of all lanes, and of barriers. It never
 //! changes what the instruction does, and a launch that is not watched pays one test per memory instruction for it.
 
+pub mod barrier;
 pub mod finding;
 mod init;
+pub mod race;
+pub mod sanitizer;
+pub mod wait;
 
 use crate::execute::memory_ops::{Load, Store};
 use crate::fault::{Access, Fault};
@@ -12,6 +16,8 @@ use crate::isa::effects::Effects;
 use crate::memory::Memory;
 use crate::wave::Wave;
 use finding::{Class, Finding, Findings};
+use sanitizer::Sanitizer;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Where an access goes.
@@ -104,6 +110,36 @@ impl Checks {
     }
 }
 
+/// A list of checks that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is no check; all, or a list of memory, init, race, wait, barrier, align is needed")]
+pub struct ChecksError {
+    /// The word that is none.
+    pub word: String,
+}
+
+impl FromStr for Checks {
+    type Err = ChecksError;
+
+    /// Names with commas between, or `all`.
+    fn from_str(text: &str) -> Result<Checks, ChecksError> {
+        let mut checks = Checks::default();
+        for word in text.split(',').map(str::trim) {
+            match word {
+                "all" => checks = Checks::ALL,
+                "memory" => checks.memory = true,
+                "init" => checks.init = true,
+                "race" => checks.race = true,
+                "wait" => checks.wait = true,
+                "barrier" => checks.barrier = true,
+                "align" => checks.align = true,
+                _ => return Err(ChecksError { word: word.into() }),
+            }
+        }
+        Ok(checks)
+    }
+}
+
 /// What all workgroups of a launch share.
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -111,6 +147,8 @@ pub struct Shared {
     pub checks: Checks,
     /// What was found.
     pub findings: Findings,
+    /// Who touched which dword of global memory.
+    pub shadow: Arc<race::Shadow>,
 }
 
 /// What a workgroup starts with, as far as a watch wants to know.
@@ -132,6 +170,12 @@ pub struct Start {
     pub lds_bytes: u32,
     /// Scratch bytes of a lane.
     pub scratch_bytes: u32,
+    /// Whether the waves may be spread over the two compute units of a WGP.
+    pub wgp_mode: bool,
+    /// First address of the code.
+    pub code_start: u64,
+    /// First address of the arguments, and one past the last that the launch may read with them.
+    pub arguments: (u64, u64),
 }
 
 /// Looks on at one workgroup.
@@ -140,13 +184,17 @@ pub struct Watch {
     shared: Arc<Shared>,
     workgroup: [u32; 3],
     init: Option<Box<init::Init>>,
+    sanitizer: Option<Box<Sanitizer>>,
 }
 
 impl Watch {
     /// For one resident workgroup after another of a launch.
     pub fn new(shared: Arc<Shared>) -> Watch {
-        let init = shared.checks.init.then(Box::default);
-        Watch { shared, workgroup: [0; 3], init }
+        let checks = shared.checks;
+        let init = checks.init.then(Box::default);
+        let others = Checks { init: false, ..checks }.any();
+        let sanitizer = others.then(|| Box::new(Sanitizer::new(shared.clone())));
+        Watch { shared, workgroup: [0; 3], init, sanitizer }
     }
 
     /// A workgroup begins; what was known of the one before is forgotten.
@@ -154,6 +202,9 @@ impl Watch {
         self.workgroup = start.workgroup;
         if let Some(init) = &mut self.init {
             init.started(start);
+        }
+        if let Some(sanitizer) = &mut self.sanitizer {
+            sanitizer.started(start);
         }
     }
 
@@ -165,6 +216,9 @@ impl Watch {
             init.before(wave, inst, effects, &mut found);
             self.report_uses(wave, found);
         }
+        if let Some(sanitizer) = &mut self.sanitizer {
+            sanitizer.before(wave, inst, effects);
+        }
         Ok(())
     }
 
@@ -175,6 +229,9 @@ impl Watch {
             init.accessed(memory, wave, accessed, &mut found);
             self.report_uses(wave, found);
         }
+        if let Some(sanitizer) = &mut self.sanitizer {
+            sanitizer.accessed(memory, wave, accessed);
+        }
         Ok(())
     }
 
@@ -184,14 +241,25 @@ impl Watch {
         if let Some(init) = &mut self.init {
             init.after(wave, inst);
         }
+        if let Some(sanitizer) = &mut self.sanitizer {
+            sanitizer.after(wave);
+        }
         Ok(())
     }
 
     /// The wave has signalled the workgroup's barrier. (`before` has been told of the instruction.)
-    pub fn signalled(&mut self, _wave: &Wave) {}
+    pub fn signalled(&mut self, wave: &Wave) {
+        if let Some(sanitizer) = &mut self.sanitizer {
+            sanitizer.signalled(wave);
+        }
+    }
 
     /// The wave goes on behind the barrier that it waited for.
-    pub fn passed(&mut self, _wave: &Wave) {}
+    pub fn passed(&mut self, wave: &Wave) {
+        if let Some(sanitizer) = &mut self.sanitizer {
+            sanitizer.passed(wave);
+        }
+    }
 
     /// The wave has ended.
     pub fn ended(&mut self, _wave: &Wave) {}
@@ -201,7 +269,6 @@ impl Watch {
 
     /// Notes a defect that execution survives, at the wave's instruction.
     pub fn report(&self, class: Class, wave: &Wave, lane: Option<u32>, message: String) {
-        let (pc, workgroup) = (wave.pc, self.workgroup);
-        self.shared.findings.report(Finding { class, pc, workgroup, wave: wave.index, lane, message });
+        self.shared.findings.report(Finding::new(class, wave.pc, self.workgroup, wave.index, lane, message));
     }
 }

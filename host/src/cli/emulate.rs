@@ -1,6 +1,7 @@
-//! `zynfer emulate`: runs a kernel of any gfx1201 code object with files as buffers. Outputs are written only when the kernel ended
-//! well. The emulator is the crate of that name; here arguments are read and packed.
+//! `zynfer emulate`: runs a kernel of any gfx1201 code object with files as buffers. Outputs are written only when the kernel came to
+//! its end. The emulator, its checks included, is the crate of that name; here arguments are read and packed.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -8,9 +9,12 @@ use serde_json::{Map, Value, json};
 
 use emulator::code_object::{Arg, Kernel};
 use emulator::launch::Class;
-use emulator::{CodeObject, Launch, LoadedModule, Memory, Options, Stats};
+use emulator::watch::Checks;
+use emulator::watch::finding::{self, Finding};
+use emulator::{CodeObject, Launch, LaunchError, LoadedModule, Memory, Options, Stats};
 
 use super::error::{CliError, CliResult};
+use super::findings;
 use super::logits::write_whole;
 use super::output::Ui;
 use super::text_input;
@@ -22,7 +26,7 @@ const DEVICE_BYTES: u64 = 64 << 30;
 ///
 /// Arguments are given in the kernel's order:
 ///   buf:FILE            a buffer with the file's bytes
-///   out:FILE:BYTES      a zeroed buffer, written to FILE afterwards
+///   out:FILE:BYTES      a zeroed buffer, written to FILE afterwards; to --check init it holds nothing
 ///   inout:FILE:OUT      a buffer with FILE's bytes, written to OUT afterwards
 ///   u32:N i32:N u64:N i64:N f32:X f64:X
 #[derive(Debug, clap::Args)]
@@ -46,6 +50,12 @@ pub(super) struct Args {
     /// The next argument, see above
     #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
     arguments: Vec<Argument>,
+    /// Look for defects: all, or a list of memory, init, race, wait, barrier, align (exit code 3 if there are any)
+    #[arg(long, value_name = "CHECKS", value_parser = parse_checks)]
+    check: Option<Checks>,
+    /// Instructions of one wave after which the kernel counts as hung
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
     /// Print counts of instructions on stderr (with --json: in the object)
     #[arg(long)]
     stats: bool,
@@ -119,6 +129,10 @@ fn parse_extent(text: &str) -> Result<[u32; 3], String> {
     Ok(extent)
 }
 
+fn parse_checks(text: &str) -> Result<Checks, String> {
+    text.parse().map_err(|error: emulator::watch::ChecksError| error.to_string())
+}
+
 /// A buffer on the emulated device that is written to a file at the end.
 struct Output<'a> {
     file: &'a PathBuf,
@@ -131,6 +145,10 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let bytes = text_input::read_bytes(&args.code_object)?;
     let object = CodeObject::parse(&bytes).map_err(|error| CliError::failed(format!("{name}: {error}")))?;
     let mut memory = Memory::new(DEVICE_BYTES);
+    let checks = args.check.unwrap_or_default();
+    if checks.init {
+        memory.follow_writes();
+    }
     let module =
         LoadedModule::load(object, &mut memory).map_err(|error| CliError::failed(format!("{name}: {error}")))?;
     let Some(kernel) = module.kernel(&args.kernel) else {
@@ -138,22 +156,44 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         return Err(CliError::failed(format!("{name}: no kernel {}, there is {}", args.kernel, known.join(", "))));
     };
     let (kernarg, outputs) = pack(&args.arguments, kernel, &mut memory)?;
+    let defaults = Options::default();
     let launch = Launch {
         kernel: &args.kernel,
         grid: args.grid,
         block: args.block,
         dynamic_lds: args.lds,
         kernarg: &kernarg,
-        options: Options::default(),
+        options: Options { checks, wave_limit: args.limit.unwrap_or(defaults.wave_limit), ..defaults },
     };
-    let stats =
-        emulator::launch(&memory, &module, &launch).map_err(|error| CliError::failed(format!("{name}: {error}")))?;
+    let stats = match emulator::launch(&memory, &module, &launch) {
+        Ok(stats) => stats,
+        Err(error) => return Err(ended_early(args, &error, &name, ui)?),
+    };
     for output in &outputs {
         let mut bytes = vec![0; output.bytes as usize];
         memory.read(output.address, &mut bytes).map_err(CliError::failed)?;
         write_whole(output.file, &bytes)?;
     }
-    report(args, &outputs, &stats, ui)
+    report(args, &outputs, &stats, ui)?;
+    match &stats.findings[..] {
+        [] => Ok(()),
+        found => Err(CliError::Found(format!("{name}: {}", findings::count(found)))),
+    }
+}
+
+/// What to say of a kernel that did not come to its end. Where it was checked, its fault may be what was looked for.
+fn ended_early(args: &Args, error: &LaunchError, name: &impl Display, ui: &Ui) -> CliResult<CliError> {
+    let found: Vec<Finding> = if args.check.is_some() { error.findings() } else { Vec::new() };
+    if found.is_empty() {
+        return Ok(CliError::failed(format!("{name}: {error}")));
+    }
+    if args.json {
+        let findings = findings::objects(&found);
+        ui.out_json(&json!({"kernel": args.kernel, "error": error.to_string(), "findings": findings}))?;
+    } else {
+        finding::text(&found).lines().for_each(|line| ui.say(line));
+    }
+    Ok(CliError::Found(format!("{name}: {}, the last one ended the kernel", findings::count(&found))))
 }
 
 /// Fills buffers and packs the explicit arguments at the offsets the metadata gives.
@@ -232,7 +272,13 @@ fn report(args: &Args, outputs: &[Output<'_>], stats: &Stats, ui: &Ui) -> CliRes
             report["by_class"] =
                 classes.map(|(name, count)| (name.to_string(), Value::from(count))).collect::<Map<_, _>>().into();
         }
+        if args.check.is_some() {
+            report["findings"] = findings::objects(&stats.findings);
+        }
         return ui.out_json(&report);
+    }
+    if !stats.findings.is_empty() {
+        finding::text(&stats.findings).lines().for_each(|line| ui.say(line));
     }
     ui.aside(&format!(
         "emulator: {}, {} workgroups, {} waves, {} wave-instructions in {:.1} ms on this CPU",

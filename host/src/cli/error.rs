@@ -15,6 +15,8 @@ pub(super) enum CliError {
     Usage(String),
     /// It could not be done.
     Failed(String),
+    /// It was done, and checks found defects in what was run.
+    Found(String),
     /// Ctrl-C.
     Interrupted,
     /// Whoever read the answer stopped reading: nothing to say to anyone.
@@ -41,7 +43,7 @@ impl CliError {
     /// What to tell the user, if anything.
     pub(super) fn message(&self) -> Option<&str> {
         match self {
-            CliError::Usage(message) | CliError::Failed(message) => Some(message),
+            CliError::Usage(message) | CliError::Failed(message) | CliError::Found(message) => Some(message),
             CliError::Interrupted | CliError::Closed => None,
         }
     }
@@ -50,6 +52,7 @@ impl CliError {
         match self {
             CliError::Usage(_) => 2,
             CliError::Failed(_) => 1,
+            CliError::Found(_) => 3,
             CliError::Interrupted => 130,
             CliError::Closed => 0,
         }
@@ -94,6 +97,8 @@ impl From<EngineError> for CliError {
         match error {
             EngineError::Request(error) => error.into(),
             EngineError::Cancelled => CliError::Interrupted,
+            // The words of the emulator's library, whose report is all that comes through HIP's interface.
+            other if other.to_string().contains(emulator::launch::CHECKS_FOUND) => CliError::Found(other.to_string()),
             other => CliError::failed(other),
         }
     }

@@ -1,6 +1,6 @@
-//! The command line: flags in, an answer on stdout, everything else on stderr, an exit code (0 done, 1 failed, 2 wrong usage, 130
-//! interrupted). One file per command; shared are [`model`] (opening one), [`sampling`], [`chat_prompt`], [`generate`] and
-//! [`output`] (streams, colour, progress). Nothing is computed here.
+//! The command line: flags in, an answer on stdout, everything else on stderr, an exit code (0 done, 1 failed, 2 wrong usage, 3 defects
+//! found in a kernel, 130 interrupted). One file per command; shared are [`model`] (opening one), [`sampling`], [`chat_prompt`],
+//! [`generate`] and [`output`] (streams, colour, progress). Nothing is computed here.
 
 mod chat;
 mod chat_prompt;
@@ -9,6 +9,7 @@ mod devices;
 mod doctor;
 mod emulate;
 mod error;
+mod findings;
 mod generate;
 mod inspect;
 mod interrupt;

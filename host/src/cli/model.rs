@@ -181,6 +181,14 @@ fn context(asked: Option<usize>, wanted: usize, most: usize) -> CliResult<usize>
     }
 }
 
+/// What the emulator's library would refuse at the first launch is wrong usage already here.
+fn check_list() -> CliResult<()> {
+    const NAME: &str = "ZYNFER_EMULATOR_CHECK";
+    let Some(value) = std::env::var_os(NAME).filter(|value| !value.is_empty()) else { return Ok(()) };
+    let list = value.to_string_lossy().parse::<emulator::watch::Checks>();
+    list.map(drop).map_err(|error| CliError::usage(format!("{NAME}: {error}")))
+}
+
 fn open_backend(
     args: &BackendArgs,
     artifact: &Artifact,
@@ -207,6 +215,9 @@ fn open_backend(
         let backend = CpuBackend::new(config, weights, Arc::new(artifact.clone()), options);
         return Ok(Box::new(backend.map_err(CliError::failed)?));
     };
+    if kind == GpuKind::Emulator {
+        check_list()?;
+    }
     let options = gpu::Options { hip_library: args.hip_library.clone(), ..gpu::Options::new(context)? };
     let opened = gpu::open(kind, &args.device, config, weights, artifact, &options)?;
     for note in &opened.notes {

@@ -167,7 +167,7 @@ pub(super) unsafe fn perform(runtime: &mut Runtime, work: &Work) -> Outcome {
     }
 }
 
-/// Runs a kernel to its end. A trap is the device's end, not this call's error: the launch was asynchronous.
+/// Runs a kernel to its end. A trap, or a defect where checks look for them, is the device's end, not this call's error: the launch was asynchronous.
 fn run(runtime: &mut Runtime, work: &KernelWork) -> Outcome {
     REFUSAL.with_borrow_mut(String::clear);
     let (module, kernel) = runtime.function(work.function)?;
@@ -175,7 +175,7 @@ fn run(runtime: &mut Runtime, work: &KernelWork) -> Outcome {
     let Err(error) = module.run(&kernel, &work.request, work.block.bytes(), &runtime.memory) else { return Ok(()) };
     let report = error.to_string();
     eprintln!("zynfer emulator: {report}");
-    if matches!(error, emulator::LaunchError::Trap(_)) {
+    if matches!(error, emulator::LaunchError::Trap(_) | emulator::LaunchError::Defects { .. }) {
         runtime.failure = Some(report);
         return Ok(());
     }
