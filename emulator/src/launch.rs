@@ -6,13 +6,17 @@ mod code;
 mod group;
 mod schedule;
 mod setup;
+mod step;
 
 pub use code::{Class, LoadedModule};
 pub use schedule::Schedule;
+pub use step::{NextInstruction, Stepper, WaveState};
 
 use crate::fault::Trap;
 use crate::memory::{Memory, MemoryError};
+use crate::watch::counters::Counters;
 use crate::watch::finding::Finding;
+use crate::watch::trace::Trace;
 use crate::watch::{Checks, ChecksError};
 use std::time::Duration;
 
@@ -61,6 +65,10 @@ pub struct Options {
     pub barrier_sites: bool,
     /// What is checked while it runs.
     pub checks: Checks,
+    /// Whether memory, LDS and matrix instructions are counted, as [`Stats::counters`].
+    pub counters: bool,
+    /// Which wave is traced, if any.
+    pub trace: Option<Trace>,
 }
 
 impl Default for Options {
@@ -75,6 +83,8 @@ impl Default for Options {
             stack_bytes: 16 << 10,
             barrier_sites: true,
             checks: Checks::default(),
+            counters: false,
+            trace: None,
         }
     }
 }
@@ -120,6 +130,16 @@ pub enum LaunchError {
         /// Asked for.
         items: u64,
         /// Most.
+        limit: u32,
+    },
+    /// A workgroup to step through that the launch does not have.
+    #[error("workgroup {axis} is {value}, the grid has {limit}")]
+    OutsideGrid {
+        /// `x`, `y` or `z`.
+        axis: char,
+        /// Asked for.
+        value: u32,
+        /// Number along the axis.
         limit: u32,
     },
     /// Work-items along an axis pass 32 bits.
@@ -215,6 +235,8 @@ pub struct Stats {
     pub waves: u64,
     /// Workgroups run.
     pub workgroups: u64,
+    /// What was counted besides, where [`Options::counters`] asked for it.
+    pub counters: Option<Box<Counters>>,
     /// What the checks found.
     pub findings: Vec<Finding>,
     /// Time the emulator took.
@@ -244,6 +266,9 @@ impl Stats {
         }
         self.waves += other.waves;
         self.workgroups += other.workgroups;
+        if let Some(counters) = &other.counters {
+            self.counters.get_or_insert_default().add(counters);
+        }
         self.findings.extend_from_slice(&other.findings);
         self.wall += other.wall;
     }

@@ -375,6 +375,10 @@ impl Memory {
         }
         Ok(())
     }
+    /// All live allocations by address, with the room for kernel arguments among them.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
     /// The allocation that holds `address`.
     #[inline]
     pub fn region(&self, address: u64) -> Option<&Region> {

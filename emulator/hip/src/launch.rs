@@ -272,7 +272,9 @@ pub fn launch_status(error: &LaunchError) -> Status {
     match error {
         LaunchError::UnknownKernel { .. } => Status::NOT_FOUND,
         LaunchError::Grid { .. } | LaunchError::Workgroup { .. } | LaunchError::Lds { .. } => Status::INVALID_VALUE,
-        LaunchError::Block { .. } | LaunchError::GridItems { .. } => Status::INVALID_CONFIGURATION,
+        LaunchError::Block { .. } | LaunchError::OutsideGrid { .. } | LaunchError::GridItems { .. } => {
+            Status::INVALID_CONFIGURATION
+        }
         LaunchError::Kernarg { .. } => Status::INVALID_VALUE,
         LaunchError::Hidden(_) => Status::NOT_SUPPORTED,
         LaunchError::Memory(_) | LaunchError::Scratch { .. } => Status::OUT_OF_MEMORY,

@@ -44,7 +44,7 @@ pub(super) struct Group {
     pub id: [u32; 3],
     pub slots: Vec<Slot>,
     pub live: u32,
-    lds: Lds,
+    pub lds: Lds,
     barrier_sites: bool,
     /// What looks on, if anything does.
     watch: Option<Box<Watch>>,

@@ -69,8 +69,15 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
     let scratch_groups = plan.options.scratch_limit.checked_div(group_scratch).unwrap_or(u64::MAX);
     let scratch_groups = usize::try_from(scratch_groups).unwrap_or(usize::MAX).max(1);
     let threads = threads.min(scratch_groups);
-    let checks = plan.options.checks;
-    let watch = checks.any().then(|| Arc::new(watch::Shared { checks, ..Default::default() }));
+    let super::Options { checks, counters, .. } = plan.options;
+    let tracing = plan.options.trace.clone().map(|trace| watch::trace::Tracing {
+        trace,
+        kernel: plan.kernel.name.as_str().into(),
+        entry: plan.entry,
+    });
+    let counting = counters.then(|| watch::counters::Shared::new(memory));
+    let watched = checks.any() || counters || tracing.is_some();
+    let watch = watched.then(|| Arc::new(watch::Shared { checks, counting, tracing, ..Default::default() }));
     let shared = Shared {
         watch,
         cx: Context { memory, module, plan, arch: pulp::Arch::new() },
@@ -91,6 +98,7 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
             }
         });
     }
+    let counted = shared.watch.as_ref().and_then(|watch| watch.counting.as_ref()).map(|counting| counting.take());
     let mut findings = shared.watch.map_or_else(Vec::new, |watch| watch.findings.take());
     for finding in &mut findings {
         finding.complete(module, plan.kernel, plan.info.grid);
@@ -103,6 +111,7 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
         None => {
             let mut stats = shared.stats.into_inner().unwrap_or_else(PoisonError::into_inner);
             stats.findings = findings;
+            stats.counters = counted.map(Box::new);
             Ok(stats)
         }
     }

@@ -3,10 +3,12 @@
 //! changes what the instruction does, and a launch that is not watched pays one test per memory instruction for it.
 
 pub mod barrier;
+pub mod counters;
 pub mod finding;
 mod init;
 pub mod race;
 pub mod sanitizer;
+pub mod trace;
 pub mod wait;
 
 use crate::execute::memory_ops::{Load, Store};
@@ -149,6 +151,10 @@ pub struct Shared {
     pub findings: Findings,
     /// Who touched which dword of global memory.
     pub shadow: Arc<race::Shadow>,
+    /// What is counted, if anything is.
+    pub counting: Option<counters::Shared>,
+    /// What is traced, if anything is.
+    pub tracing: Option<trace::Tracing>,
 }
 
 /// What a workgroup starts with, as far as a watch wants to know.
@@ -185,6 +191,8 @@ pub struct Watch {
     workgroup: [u32; 3],
     init: Option<Box<init::Init>>,
     sanitizer: Option<Box<Sanitizer>>,
+    counting: Option<Box<counters::Counting>>,
+    tracer: Option<Box<trace::Tracer>>,
 }
 
 impl Watch {
@@ -194,7 +202,9 @@ impl Watch {
         let init = checks.init.then(Box::default);
         let others = Checks { init: false, ..checks }.any();
         let sanitizer = others.then(|| Box::new(Sanitizer::new(shared.clone())));
-        Watch { shared, workgroup: [0; 3], init, sanitizer }
+        let counting = shared.counting.is_some().then(Box::default);
+        let tracer = shared.tracing.as_ref().map(|tracing| Box::new(trace::Tracer::new(tracing)));
+        Watch { shared, workgroup: [0; 3], init, sanitizer, counting, tracer }
     }
 
     /// A workgroup begins; what was known of the one before is forgotten.
@@ -206,11 +216,20 @@ impl Watch {
         if let Some(sanitizer) = &mut self.sanitizer {
             sanitizer.started(start);
         }
+        if let Some(tracer) = &mut self.tracer {
+            tracer.started(start);
+        }
     }
 
     /// `inst` is about to execute.
     #[inline]
     pub fn before(&mut self, wave: &Wave, inst: &Inst, effects: &Effects) -> Result<(), Box<Fault>> {
+        if let Some(counting) = &mut self.counting {
+            counting.before(inst);
+        }
+        if let Some(tracer) = &mut self.tracer {
+            tracer.before(wave, inst);
+        }
         if let Some(init) = &mut self.init {
             let mut found = Vec::new();
             init.before(wave, inst, effects, &mut found);
@@ -224,6 +243,12 @@ impl Watch {
 
     /// `inst`, which was announced with [`Watch::before`], is about to access memory. Some instructions do so more than once.
     pub fn accessed(&mut self, memory: &Memory, wave: &Wave, accessed: &Accessed) -> Result<(), Box<Fault>> {
+        if let (Some(counting), Some(shared)) = (&mut self.counting, &self.shared.counting) {
+            counting.accessed(shared, accessed);
+        }
+        if let Some(tracer) = &mut self.tracer {
+            tracer.accessed(wave, accessed);
+        }
         if let Some(init) = &mut self.init {
             let mut found = Vec::new();
             init.accessed(memory, wave, accessed, &mut found);
@@ -237,7 +262,10 @@ impl Watch {
 
     /// `inst` has executed; the wave's pc is still at it.
     #[inline]
-    pub fn after(&mut self, wave: &Wave, inst: &Inst, _effects: &Effects) -> Result<(), Box<Fault>> {
+    pub fn after(&mut self, wave: &Wave, inst: &Inst, effects: &Effects) -> Result<(), Box<Fault>> {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.after(wave, inst, effects);
+        }
         if let Some(init) = &mut self.init {
             init.after(wave, inst);
         }
@@ -259,13 +287,27 @@ impl Watch {
         if let Some(sanitizer) = &mut self.sanitizer {
             sanitizer.passed(wave);
         }
+        if let Some(tracer) = &mut self.tracer {
+            tracer.passed(wave);
+        }
     }
 
     /// The wave has ended.
-    pub fn ended(&mut self, _wave: &Wave) {}
+    pub fn ended(&mut self, wave: &Wave) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.ended(wave);
+        }
+    }
 
     /// The launch is over: what was counted is added to what all workgroups share.
-    pub fn finish(&mut self) {}
+    pub fn finish(&mut self) {
+        if let (Some(counting), Some(shared)) = (&mut self.counting, &self.shared.counting) {
+            counting.finish(shared);
+        }
+        if let Some(tracer) = &mut self.tracer {
+            tracer.finish();
+        }
+    }
 
     /// Notes a defect that execution survives, at the wave's instruction.
     pub fn report(&self, class: Class, wave: &Wave, lane: Option<u32>, message: String) {

@@ -8,9 +8,10 @@ use std::str::FromStr;
 use serde_json::{Map, Value, json};
 
 use emulator::code_object::{Arg, Kernel};
-use emulator::launch::Class;
+use emulator::roofline::{Profile, R9700};
 use emulator::watch::Checks;
 use emulator::watch::finding::{self, Finding};
+use emulator::watch::trace::Trace;
 use emulator::{CodeObject, Launch, LaunchError, LoadedModule, Memory, Options, Stats};
 
 use super::error::{CliError, CliResult};
@@ -56,9 +57,21 @@ pub(super) struct Args {
     /// Instructions of one wave after which the kernel counts as hung
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Print counts of instructions on stderr (with --json: in the object)
+    /// Count memory, LDS and matrix work, and estimate the card's time (with --json: in the object)
     #[arg(long)]
     stats: bool,
+    /// Print one wave's instructions and the registers they change, on stderr or in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    trace: Option<PathBuf>,
+    /// The workgroup to trace
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_workgroup, default_value = "0,0,0", requires = "trace")]
+    trace_workgroup: [u32; 3],
+    /// The wave of it to trace
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "trace")]
+    trace_wave: u32,
+    /// Most instructions to trace
+    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "trace")]
+    trace_limit: u64,
     /// Print one JSON object about the launch
     #[arg(long)]
     json: bool,
@@ -118,7 +131,16 @@ fn float<T: FromStr>(text: &str, kind: &str) -> Result<T, String> {
 
 /// `X,Y,Z`; what is left out at the end is 1.
 fn parse_extent(text: &str) -> Result<[u32; 3], String> {
-    let mut extent = [1; 3];
+    parse_triple(text, 1)
+}
+
+/// `X,Y,Z`; what is left out at the end is 0.
+fn parse_workgroup(text: &str) -> Result<[u32; 3], String> {
+    parse_triple(text, 0)
+}
+
+fn parse_triple(text: &str, rest: u32) -> Result<[u32; 3], String> {
+    let mut extent = [rest; 3];
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 {
         return Err(format!("{text:?} has {} numbers, 3 are needed", parts.len()));
@@ -131,6 +153,30 @@ fn parse_extent(text: &str) -> Result<[u32; 3], String> {
 
 fn parse_checks(text: &str) -> Result<Checks, String> {
     text.parse().map_err(|error: emulator::watch::ChecksError| error.to_string())
+}
+
+/// Where the wave that is asked for is traced to. A wave that the launch does not have is an error: nothing would be printed.
+fn trace(args: &Args) -> CliResult<Option<Trace>> {
+    let Some(file) = &args.trace else { return Ok(None) };
+    for ((axis, workgroup), groups) in ["x", "y", "z"].iter().zip(args.trace_workgroup).zip(args.grid) {
+        if workgroup >= groups {
+            return Err(CliError::usage(format!("--trace-workgroup: {axis} is {workgroup}, the grid has {groups}")));
+        }
+    }
+    let waves = args.block.iter().map(|&items| u64::from(items)).product::<u64>().div_ceil(32);
+    if u64::from(args.trace_wave) >= waves {
+        return Err(CliError::usage(format!("--trace-wave: {}, a workgroup has {waves}", args.trace_wave)));
+    }
+    let mut out: Box<dyn std::io::Write + Send> = if file.as_os_str() == "-" {
+        Box::new(std::io::stderr())
+    } else {
+        Box::new(std::fs::File::create(file).map_err(|error| CliError::file(file, &error))?)
+    };
+    let line = move |text: &str| {
+        // A reader that has gone away ends the trace, not the launch.
+        let _ = writeln!(out, "{text}");
+    };
+    Ok(Some(Trace::new(args.trace_workgroup, args.trace_wave, args.trace_limit, line)))
 }
 
 /// A buffer on the emulated device that is written to a file at the end.
@@ -163,7 +209,13 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         block: args.block,
         dynamic_lds: args.lds,
         kernarg: &kernarg,
-        options: Options { checks, wave_limit: args.limit.unwrap_or(defaults.wave_limit), ..defaults },
+        options: Options {
+            checks,
+            wave_limit: args.limit.unwrap_or(defaults.wave_limit),
+            counters: args.stats,
+            trace: trace(args)?,
+            ..defaults
+        },
     };
     let stats = match emulator::launch(&memory, &module, &launch) {
         Ok(stats) => stats,
@@ -174,7 +226,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         memory.read(output.address, &mut bytes).map_err(CliError::failed)?;
         write_whole(output.file, &bytes)?;
     }
-    report(args, &outputs, &stats, ui)?;
+    report(args, &outputs, &stats, Profile::of(kernel, &launch, &stats).as_ref(), ui)?;
     match &stats.findings[..] {
         [] => Ok(()),
         found => Err(CliError::Found(format!("{name}: {}", findings::count(found)))),
@@ -255,10 +307,8 @@ fn fill(memory: &mut Memory, contents: &[u8]) -> CliResult<u64> {
     Ok(address)
 }
 
-fn report(args: &Args, outputs: &[Output<'_>], stats: &Stats, ui: &Ui) -> CliResult<()> {
+fn report(args: &Args, outputs: &[Output<'_>], stats: &Stats, profile: Option<&Profile>, ui: &Ui) -> CliResult<()> {
     let seconds = stats.wall.as_secs_f64();
-    let classes =
-        Class::ALL.into_iter().map(|class| (class.name(), stats.count(class))).filter(|(_, count)| *count > 0);
     if args.json {
         let outputs: Vec<Value> = outputs
             .iter()
@@ -268,9 +318,16 @@ fn report(args: &Args, outputs: &[Output<'_>], stats: &Stats, ui: &Ui) -> CliRes
             "kernel": args.kernel, "workgroups": stats.workgroups, "waves": stats.waves, "instructions": stats.total(),
             "wall_ms": seconds * 1000.0, "outputs": outputs,
         });
-        if args.stats {
-            report["by_class"] =
-                classes.map(|(name, count)| (name.to_string(), Value::from(count))).collect::<Map<_, _>>().into();
+        if let Some(profile) = profile {
+            let counts: Map<_, _> = profile
+                .by_class
+                .iter()
+                .filter(|(_, count)| **count > 0)
+                .map(|(k, v)| ((*k).into(), json!(v)))
+                .collect();
+            report["by_class"] = counts.into();
+            report["profile"] = serde_json::to_value(profile).map_err(CliError::failed)?;
+            report["machine"] = serde_json::to_value(R9700).map_err(CliError::failed)?;
         }
         if args.check.is_some() {
             report["findings"] = findings::objects(&stats.findings);
@@ -288,9 +345,9 @@ fn report(args: &Args, outputs: &[Output<'_>], stats: &Stats, ui: &Ui) -> CliRes
         stats.total(),
         seconds * 1000.0
     ));
-    if args.stats {
-        for (name, count) in classes {
-            ui.say(&format!("  {name:<8} {count}"));
+    if let Some(profile) = profile {
+        for line in profile.to_string().lines() {
+            ui.say(&format!("  {line}"));
         }
     }
     Ok(())
