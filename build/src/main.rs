@@ -78,6 +78,10 @@ fn test(rest: &[&str]) -> Outcome {
             "warnings",
         ]))?;
         tidy::check()?;
+        say("the emulator's documentation");
+        let mut documentation = process::cargo();
+        documentation.args(["doc", "--quiet", "-p", "emulator", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+        process::run(&mut documentation)?;
         say("the kernels by cargo's plain command");
         process::run(process::cargo().args(["build", "--quiet", "-p", "device", "--target", sysroot::TARGET]))?;
     }

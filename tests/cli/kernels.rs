@@ -141,7 +141,10 @@ fn emulate_runs_a_foreign_kernel_on_files() {
     let mut with_json = arguments.to_vec();
     with_json.extend(["--json", "--stats"]);
     let report = zynfer(with_json).json();
-    assert_eq!(fields(&report), ["by_class", "instructions", "kernel", "outputs", "wall_ms", "waves", "workgroups"]);
+    assert_eq!(
+        fields(&report),
+        ["by_class", "instructions", "kernel", "machine", "outputs", "profile", "wall_ms", "waves", "workgroups"]
+    );
     assert_eq!((&report["workgroups"], &report["waves"]), (&json!(3), &json!(6)));
     let sum: u64 =
         report["by_class"].as_object().expect("classes").values().map(|count| count.as_u64().expect("count")).sum();

@@ -3,6 +3,7 @@
 
 mod chat;
 mod commands;
+mod counters;
 mod errors;
 mod kernels;
 mod streams;

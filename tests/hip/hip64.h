@@ -208,3 +208,5 @@ hipError_t hipExtModuleLaunchKernel(hipFunction_t f, uint32_t globalWorkSizeX, u
 
 /* The emulator's own. */
 const char *zynferEmulatorLastReport(void);
+int zynferEmulatorCounting(int on);
+const char *zynferEmulatorCounters(void);

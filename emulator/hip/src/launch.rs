@@ -9,10 +9,12 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use emulator::Memory;
 use emulator::code_object::{CodeObject, CodeObjectError, Global};
 use emulator::launch::{Class, Launch, LaunchError, LoadedModule, Options, Stats};
+use emulator::roofline::Profile;
 use emulator::watch::{Checks, ChecksError, finding};
 
 use crate::properties::{LDS_BYTES, MAX_GRID_X, MAX_GRID_YZ, MAX_WORKGROUP_ITEMS};
 use crate::runtime::{Outcome, memory_status};
+use crate::stats;
 use crate::status::Status;
 
 /// What launches are checked for: `ZYNFER_EMULATOR_CHECK`, read once. A value that is no list of checks lets no launch run.
@@ -234,10 +236,18 @@ impl Module {
             block: request.block,
             dynamic_lds: request.lds_bytes,
             kernarg: block,
-            options: Options { checks: *checks().as_ref().map_err(Clone::clone)?, ..Options::default() },
+            options: Options {
+                checks: *checks().as_ref().map_err(Clone::clone)?,
+                counters: stats::wanted(),
+                ..Options::default()
+            },
         };
         let result = emulator::launch::launch(memory, &self.loaded, &launch).and_then(Stats::strict);
         let stats = result.inspect_err(|error| eprint!("{}", finding::text(&error.findings())))?;
+        let profile = self.loaded.kernel(&kernel.name).and_then(|kernel| Profile::of(kernel, &launch, &stats));
+        if let Some(profile) = profile {
+            stats::add(profile);
+        }
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let (launches, sum) = counters.entry(kernel.name.clone()).or_default();
         *launches += 1;

@@ -9,8 +9,9 @@
 //! crosses the ABI: it becomes `hipErrorUnknown`.
 //!
 //! With `ZYNFER_EMULATOR_CHECK=all`, or a list of memory, init, race, wait, barrier, align, every launch is checked for those defects;
-//! one that has some is treated as one that traps. With `ZYNFER_EMULATOR_STATS=1` each kernel's counters are printed on stderr when its
-//! module is unloaded.
+//! one that has some is treated as one that traps. With `ZYNFER_EMULATOR_STATS=1` each kernel's counts of
+//! instructions are printed on stderr when its module is unloaded; with `-` or a file's name all counters and estimates are written
+//! as JSON, to stderr when the process ends or to the file whenever a module is unloaded, the device is reset, and at the end.
 
 pub mod abi;
 mod bundle;
@@ -21,5 +22,6 @@ mod occupancy;
 pub mod properties;
 mod register;
 mod runtime;
+mod stats;
 mod status;
 mod work;

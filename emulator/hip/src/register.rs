@@ -86,9 +86,10 @@ impl Runtime {
         self.functions.retain(|_, (owner, _)| *owner != module);
         // Its image was allocated by its load, and nothing else frees it, so this cannot fail.
         let _ = self.memory.free(unloaded.base());
-        if std::env::var_os("ZYNFER_EMULATOR_STATS").is_some_and(|value| value == "1") {
+        if crate::stats::lines() {
             eprint!("{}", unloaded.counters());
         }
+        crate::stats::write();
         Ok(unloaded)
     }
 

@@ -18,6 +18,7 @@ mod logits;
 mod model;
 mod output;
 mod perplexity;
+mod profile;
 mod run;
 mod sampling;
 mod template;
@@ -72,6 +73,7 @@ enum Command {
     Doctor(doctor::Args),
     Isa(isa::Args),
     Emulate(emulate::Args),
+    Profile(profile::Args),
 }
 
 /// Reads the process's arguments, runs the command and gives the exit code.
@@ -114,6 +116,7 @@ fn dispatch(command: &Command, ui: &Ui) -> CliResult<()> {
         Command::Doctor(args) => doctor::run(args, ui),
         Command::Isa(args) => isa::run(args, ui),
         Command::Emulate(args) => emulate::run(args, ui),
+        Command::Profile(args) => profile::run(args, ui),
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) enum Backend {
 }
 
 /// Where to compute.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Machine")]
 pub(super) struct BackendArgs {
     /// Where to compute
@@ -96,6 +96,18 @@ pub(super) struct Loaded {
     pub(super) engine: Engine,
     /// From the command's start to now.
     pub(super) load: Duration,
+}
+
+impl BackendArgs {
+    /// The emulator, for a command that needs its counters; `auto` means it too.
+    pub(super) fn only_emulator(&self, command: &str) -> CliResult<Self> {
+        match self.backend {
+            Backend::Auto | Backend::Emulator => Ok(Self { backend: Backend::Emulator, ..self.clone() }),
+            Backend::Cpu | Backend::AmdHip => {
+                Err(CliError::usage(format!("{command} counts machine code: only --backend emulator can do that")))
+            }
+        }
+    }
 }
 
 impl ModelArgs {

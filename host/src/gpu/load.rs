@@ -36,6 +36,14 @@ impl GpuKind {
         }
     }
 
+    /// The library behind a backend; opening one that is open already gives another handle to the same.
+    ///
+    /// # Errors
+    /// [`LibraryError`]: none opens.
+    pub fn library(self, hip_library: Option<&OsString>) -> Result<Arc<Library>, LibraryError> {
+        self.search(hip_library).open()
+    }
+
     pub(super) fn search(self, hip_library: Option<&OsString>) -> Search {
         match self {
             Self::AmdHip => Search::amd(hip_library.map(OsString::as_os_str)),

@@ -127,6 +127,9 @@ hip_symbols! {
         fn hipDeviceGetUuid(uuid: *mut hipUUID, device: hipDevice_t);
         // Only the emulator has it: why the device is lost or this thread's last launch was refused; valid until this thread asks again.
         fn zynferEmulatorLastReport() -> *const c_char;
+        // Likewise: counts launches from now on (not 0) or no longer, and what was counted, as JSON valid until this thread asks again.
+        fn zynferEmulatorCounting(on: c_int);
+        fn zynferEmulatorCounters() -> *const c_char;
     }
 }
 

@@ -248,6 +248,24 @@ impl Library {
         unsafe { text(pointer) }.filter(|report| !report.is_empty())
     }
 
+    /// Has the emulator count launches from now on, forgetting what it counted before; `false` where this is no emulator that can.
+    pub fn count(&self) -> bool {
+        let (Some(counting), Some(_)) = (self.hip.zynferEmulatorCounting, self.hip.zynferEmulatorCounters) else {
+            return false;
+        };
+        // SAFETY: takes a number; the signature is the row's in `ffi`.
+        unsafe { counting(1) == 0 }
+    }
+
+    /// What was counted since [`Library::count`], as JSON.
+    pub fn counted(&self) -> Option<String> {
+        let counters = self.hip.zynferEmulatorCounters?;
+        // SAFETY: takes nothing; the signature is the row's in `ffi`.
+        let pointer = unsafe { counters() };
+        // SAFETY: a string that stays until this thread asks again, which it does not do during this call.
+        unsafe { text(pointer) }
+    }
+
     pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), HipError> {
         self.hip.check(call, status)
     }

@@ -187,6 +187,7 @@ exports! {
     /// Frees everything, forgets every handle and a trap.
     fn hipDeviceReset() |runtime| {
         runtime.reset();
+        crate::stats::write();
         Ok(())
     }
 

@@ -17,6 +17,7 @@ pub mod per_thread;
 pub mod pool;
 pub mod procedure;
 pub mod register;
+pub mod stats;
 pub mod stream;
 mod work;
 
@@ -60,6 +61,7 @@ pub const SIGNATURES: &[&[Signature]] = &[
     procedure::SIGNATURES,
     register::SIGNATURES,
     register::OTHER_SIGNATURES,
+    stats::SIGNATURES,
     stream::SIGNATURES,
 ];
 

@@ -1,0 +1,168 @@
+//! `zynfer profile`: what each kernel does for one prompt and one token after it, counted in the emulator, and what that would take on the
+//! card at least. Counts are exact; times are estimates from them and are called so. It measures nothing on a card.
+
+use serde_json::{Value, json};
+
+use crate::gpu::GpuKind;
+use crate::hip::Library;
+use crate::model::config::ModelConfig;
+use crate::model::forward::forward;
+use crate::model::weights::Weights;
+
+use super::error::{CliError, CliResult};
+use super::model::{BackendArgs, ModelArgs};
+use super::output::{Look, Ui, bytes};
+
+/// Count what each kernel does for a prompt and for one token, in the emulator
+///
+/// The prompt's ids are 1, 2, 3, …: what is counted depends on their number alone. Times are estimates for an R9700 from these counts:
+/// the largest of memory, vector, matrix and LDS work of each launch, plus 1.5 µs for each. None of them was measured.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Tokens of the prompt
+    #[arg(short = 'p', long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    prompt_tokens: u32,
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// One counted pass.
+struct Pass {
+    name: &'static str,
+    tokens: usize,
+    /// Weights and cache, each once.
+    minimum_bytes: u64,
+    report: Value,
+}
+
+pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
+    let backend = args.backend.only_emulator("profile")?;
+    let model = args.model.open(ui)?;
+    let config = model.artifact.config().clone();
+    let prompt = args.prompt_tokens as usize;
+    let context = model.context(&backend, prompt + 1)?;
+    if context < prompt + 1 {
+        return Err(CliError::failed(format!(
+            "{prompt} prompt tokens and one more do not fit the context of {context} tokens"
+        )));
+    }
+    let vocabulary = config.vocab_size as u32;
+    let ids: Vec<u32> = (1..=args.prompt_tokens).map(|id| id % vocabulary).collect();
+    let mut loaded = model.load(&backend, context, ui)?;
+    let library = GpuKind::Emulator.library(None).map_err(CliError::failed)?;
+    let (ops, weights) = loaded.engine.parts();
+    if prompt > ops.max_chunk() {
+        return Err(CliError::failed(format!("{prompt} prompt tokens, at most {} are one pass", ops.max_chunk())));
+    }
+    count(&library)?;
+    forward(ops, weights, &ids, 0, 1).map_err(CliError::failed)?;
+    let next = ops.argmax().map_err(CliError::failed)?;
+    let prefill = Pass {
+        name: "prefill",
+        tokens: prompt,
+        minimum_bytes: minimum_bytes(&config, weights, prompt),
+        report: counted(&library)?,
+    };
+    count(&library)?;
+    forward(ops, weights, &[next], prompt, 1).map_err(CliError::failed)?;
+    ops.argmax().map_err(CliError::failed)?;
+    let decode = Pass {
+        name: "decode",
+        tokens: 1,
+        minimum_bytes: minimum_bytes(&config, weights, prompt + 1),
+        report: counted(&library)?,
+    };
+    if args.json {
+        let pass = |pass: &Pass| {
+            json!({
+                "tokens": pass.tokens, "minimum_bytes": pass.minimum_bytes,
+                "kernels": pass.report["kernels"], "totals": pass.report["totals"],
+            })
+        };
+        return ui.out_json(&json!({
+            "backend": "emulator", "estimates_for": prefill.report["machine"],
+            "prefill": pass(&prefill), "decode": pass(&decode),
+        }));
+    }
+    for pass in [prefill, decode] {
+        ui.out(&text(&pass, ui))?;
+    }
+    Ok(())
+}
+
+fn count(library: &Library) -> CliResult<()> {
+    if library.count() {
+        return Ok(());
+    }
+    Err(CliError::failed(format!("{}: this emulator library cannot count", library.path().display())))
+}
+
+fn counted(library: &Library) -> CliResult<Value> {
+    let text = library.counted().unwrap_or_default();
+    serde_json::from_str(&text)
+        .map_err(|error| CliError::failed(format!("{}: its counters are no JSON: {error}", library.path().display())))
+}
+
+/// Bytes that a pass has to read or write whatever its kernels are: every matrix and norm once (the embedding table only where it is the
+/// output projection too), and keys and values of `positions` once.
+fn minimum_bytes(config: &ModelConfig, weights: &Weights, positions: usize) -> u64 {
+    let elements = |shape: &[usize]| shape.iter().map(|&n| n as u64).product::<u64>();
+    let table = weights.spec(weights.embed_tokens);
+    let all: u64 = weights.specs().iter().map(|spec| elements(&spec.shape)).sum();
+    let gathered = if weights.embed_tokens == weights.lm_head { 0 } else { elements(&table.shape) };
+    let cached = 2 * config.num_hidden_layers as u64 * config.kv_size() as u64 * positions as u64;
+    2 * (all - gathered + cached)
+}
+
+/// A table, the kernels with the largest estimates first.
+fn text(pass: &Pass, ui: &Ui) -> String {
+    let mut kernels: Vec<&Value> = pass.report["kernels"].as_array().into_iter().flatten().collect();
+    let estimate = |kernel: &Value| kernel["estimate"]["total_s"].as_f64().unwrap_or(0.0);
+    kernels.sort_by(|a, b| estimate(b).total_cmp(&estimate(a)));
+    let heading = format!(
+        "{:<28} {:>8} {:>12} {:>10} {:>10} {:>6} {:>10} {:>6} {:>10}  {}",
+        "kernel", "launches", "instructions", "asked", "lines", "used", "conflicts", "waves", "estimate", "bound"
+    );
+    let plural = if pass.tokens == 1 { "" } else { "s" };
+    let mut out = format!("{}: {} token{plural}\n{}\n", pass.name, pass.tokens, ui.styled(Look::Bold, &heading));
+    let number = |value: &Value| value.as_u64().unwrap_or(0);
+    for kernel in kernels {
+        let counters = &kernel["counters"];
+        let asked: u64 =
+            ["loads", "stores", "atomics", "scalar_loads"].iter().map(|kind| number(&counters[kind]["bytes"])).sum();
+        let footprint = &counters["footprint"];
+        let lines = 128 * (number(&footprint["read_128"]) + number(&footprint["written_128"]));
+        let used = kernel["coalescing"].as_f64().map_or_else(String::new, |share| format!("{:.0} %", 100.0 * share));
+        let lds = &counters["lds"];
+        out += &format!(
+            "{:<28} {:>8} {:>12} {:>10} {:>10} {used:>6} {:>10} {:>6.1} {:>7.1} µs  {}\n",
+            kernel["kernel"].as_str().unwrap_or("?"),
+            number(&kernel["launches"]),
+            number(&kernel["instructions"]),
+            bytes(asked),
+            bytes(lines),
+            number(&lds["passes_mod32"]) - number(&lds["passes_ideal"]),
+            kernel["occupancy"]["waves_per_simd"].as_f64().unwrap_or(0.0),
+            1e6 * estimate(kernel),
+            kernel["bound"].as_str().unwrap_or("?"),
+        );
+    }
+    let totals = &pass.report["totals"];
+    let (moved, minimum) = (number(&totals["footprint_bytes"]), pass.minimum_bytes);
+    out += &format!(
+        "together {} launches, {} wave-instructions; lines {} are {:.2} times the {} of weights and KV cache; \
+         estimate {:.1} µs on an R9700 at best\n\n",
+        number(&totals["launches"]),
+        number(&totals["instructions"]),
+        bytes(moved),
+        moved as f64 / minimum as f64,
+        bytes(minimum),
+        1e6 * totals["estimate_s"].as_f64().unwrap_or(0.0),
+    );
+    out
+}
