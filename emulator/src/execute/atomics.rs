@@ -2,8 +2,13 @@
 //! LDS and buffers. Memory float operations keep denormals and round to nearest even whatever MODE says. Those of LDS round
 //! so too, but MODE says whether they flush denormals: of the inputs, before the operation, and of sums.
 
-use super::convert::{f16_to_f32, f32_to_bf16, f32_to_f16};
-use super::float::{max_num, max_num64, min_num, min_num64};
+use super::convert::f32_to_bf16;
+use super::scalar::{max_num, min_num};
+use super::soft_float as soft;
+use half::f16;
+
+/// MODE of memory's arithmetic: to nearest even, with all denormals.
+const KEEP_ALL: u32 = 0xf0;
 
 /// A 32-bit operation: old, data, second operand.
 pub type Op32 = fn(u32, u32, u32) -> u32;
@@ -79,34 +84,48 @@ pub fn condxchg(old: u64, data: u64, _: u64) -> u64 {
     half(old as u32, data as u32) as u64 | (half((old >> 32) as u32, (data >> 32) as u32) as u64) << 32
 }
 
-/// f32 sum.
+/// f32 sum. A NaN among the operands is quieted, the old value's first; without one, no result is the negative NaN.
 pub fn add_f32(old: u32, data: u32, _: u32) -> u32 {
-    (f32::from_bits(old) + f32::from_bits(data)).to_bits()
+    let (a, b) = (f32::from_bits(old), f32::from_bits(data));
+    let sum = a + b;
+    if sum.is_nan() { soft::add(KEEP_ALL, a, b).to_bits() } else { sum.to_bits() }
 }
-/// f32 minimum: a number wins over a NaN, −0 is below +0.
-pub fn min_num_f32(old: u32, data: u32, _: u32) -> u32 {
-    min_num(f32::from_bits(old), f32::from_bits(data)).to_bits()
+
+/// The old value or the data: a number wins over a NaN, −0 is below +0; of two NaN the data's is quieted.
+macro_rules! extremum {
+    ($($(#[$doc:meta])* $name:ident($float:ty, $bits:ty) = $pick:ident;)*) => { $(
+        $(#[$doc])*
+        pub fn $name(old: $bits, data: $bits, _: $bits) -> $bits {
+            let value: $float = $pick(<$float>::from_bits(data), <$float>::from_bits(old));
+            value.to_bits()
+        }
+    )* };
 }
-/// f32 maximum: a number wins over a NaN, −0 is below +0.
-pub fn max_num_f32(old: u32, data: u32, _: u32) -> u32 {
-    max_num(f32::from_bits(old), f32::from_bits(data)).to_bits()
+extremum! {
+    /// f32 minimum.
+    min_num_f32(f32, u32) = min_num;
+    /// f32 maximum.
+    max_num_f32(f32, u32) = max_num;
+    /// f64 minimum.
+    min_num_f64(f64, u64) = min_num;
+    /// f64 maximum.
+    max_num_f64(f64, u64) = max_num;
 }
-/// f64 minimum.
-pub fn min_num_f64(old: u64, data: u64, _: u64) -> u64 {
-    min_num64(f64::from_bits(old), f64::from_bits(data)).to_bits()
-}
-/// f64 maximum.
-pub fn max_num_f64(old: u64, data: u64, _: u64) -> u64 {
-    max_num64(f64::from_bits(old), f64::from_bits(data)).to_bits()
-}
-/// Two f16 sums. The f32 sum has more than twice the bits of an f16 and two, so rounding it again changes nothing.
+
+/// Two f16 sums.
 pub fn pk_add_f16(old: u32, data: u32, _: u32) -> u32 {
-    let add = |a: u32, b: u32| f32_to_f16(f16_to_f32(a & 0xffff) + f16_to_f32(b & 0xffff));
+    let add = |a: u32, b: u32| {
+        let sum = soft::add(KEEP_ALL, f16::from_bits(a as u16), f16::from_bits(b as u16));
+        sum.to_bits() as u32
+    };
     add(old, data) | add(old >> 16, data >> 16) << 16
 }
-/// Two bf16 sums; rounding twice is harmless here too.
+/// Two bf16 sums. The f32 sum has more than twice the bits of a bf16 and two, so rounding it again changes nothing.
 pub fn pk_add_bf16(old: u32, data: u32, _: u32) -> u32 {
-    let add = |a: u32, b: u32| f32_to_bf16(f32::from_bits(a << 16) + f32::from_bits(b << 16));
+    let add = |a: u32, b: u32| {
+        let sum = add_f32(a << 16, b << 16, 0);
+        if f32::from_bits(sum).is_nan() { sum >> 16 } else { f32_to_bf16(f32::from_bits(sum)) }
+    };
     add(old, data) | add(old >> 16, data >> 16) << 16
 }
 

@@ -1,12 +1,15 @@
 //! Packed 16-bit arithmetic, mixed-precision fma and dot products, as VOP3P has them. Sums of dot products go by increasing k in f32
 //! with fused steps (f16, bf16 and fp8 products are exact in f32): hardware's inner precision is not published, so a comparison has to
-//! allow for it. Modifiers that the manual gives no meaning are faults, not guesses.
+//! allow for it. Packed arithmetic and mixed fma follow MODE: where it is as at a launch and no NaN comes out, by the host's own
+//! arithmetic, else by [`super::soft_float`]. Modifiers that the manual gives no meaning are faults, not guesses; clamp is ignored where
+//! it says so.
 
 use super::convert::{f16_to_f32, f32_to_f16};
-use super::{dpp, fp8, lanes};
+use super::{dpp, fp8, lanes, soft_float as soft};
 use crate::fault::Fault;
 use crate::isa::Inst;
 use crate::wave::{Cx, Flow, Lanes, Step};
+use half::f16;
 
 /// Rounding to nearest even, all denormals kept, f16 overflow to infinity: these bits of MODE at a launch.
 const DEFAULT_MODE: u32 = 0xf0;
@@ -82,29 +85,74 @@ pub fn unsigned(cx: &mut Cx, inst: &Inst, f: impl Fn(i64, i64, i64) -> i64) -> S
     })
 }
 
-/// Operations for which the manual defines no saturation.
+/// Bitwise operations and shifts, which ignore clamp.
 #[inline(always)]
 pub fn wrapping(cx: &mut Cx, inst: &Inst, f: impl Fn(u16, u16) -> u16) -> Step {
     no_float_modifiers(inst)?;
-    if inst.mods.clamp {
-        return unsupported(inst, "with clamp");
-    }
     pairs(cx, inst, |a, b, _, _| f(a as u16, b as u16) as u32)
 }
 
-/// f16 operations, computed in f32 and rounded once more. For sums, products, minima and maxima of two f16 the second rounding is
-/// harmless (24 bits are at least 2 · 11 + 2); [`super::float::fma_f16`] makes it so for an fma.
+/// The bits of MODE that concern f16, and their value where f32 arithmetic gives the same.
+const F16_FIELDS: u32 = 1 << 23 | 0xcc;
+const F16_LAUNCH: u32 = 0xc0;
+
+/// f16 operations. `host` computes in f32, to be rounded once more: for sums, products, minima and maxima of two f16 the second rounding
+/// is harmless (24 bits are at least 2 · 11 + 2); [`super::float::fma_f16`] makes it so for an fma. `exact` follows MODE.
 #[inline(always)]
-pub fn float(cx: &mut Cx, inst: &Inst, f: impl Fn(f32, f32, f32) -> f32) -> Step {
-    default_mode(cx, inst)?;
-    let signs = [inst.mods.neg, inst.mods.abs];
-    let clamp = inst.mods.clamp;
-    pairs(cx, inst, |a, b, c, half| {
-        let [a, b, c] =
-            [(a, 0), (b, 1), (c, 2)].map(|(bits, n)| f16_to_f32(bits ^ (signs[half] as u32 >> n & 1) << 15));
-        let value = f(a, b, c);
-        f32_to_f16(if clamp { clamp01(value) } else { value })
-    })
+pub fn float(
+    cx: &mut Cx,
+    inst: &Inst,
+    host: impl Fn(f32, f32, f32) -> f32,
+    exact: impl Fn(u32, f16, f16, f16) -> f16,
+) -> Step {
+    let sources = sources(cx, inst)?;
+    let (signs, clamp, mode) = ([inst.mods.neg, inst.mods.abs], inst.mods.clamp, cx.wave.mode);
+    let operands = |lane: usize, half: usize| {
+        [0, 1, 2].map(|n| {
+            let (low, high) = halves(sources[n][lane], inst, n);
+            (if half == 0 { low } else { high }) ^ (signs[half] as u32 >> n & 1) << 15
+        })
+    };
+    let by_mode = |lane: usize| {
+        let [low, high] = [0, 1].map(|half| {
+            let [a, b, c] = operands(lane, half).map(|bits| f16::from_bits(bits as u16));
+            soft::modify(mode, 0, clamp, exact(mode, a, b, c)).to_bits() as u32
+        });
+        low | high << 16
+    };
+    let result: Lanes = if mode & F16_FIELDS == F16_LAUNCH {
+        let mut result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
+            let [low, high] = [0, 1].map(|half| {
+                let [a, b, c] = operands(lane, half).map(f16_to_f32);
+                let value = host(a, b, c);
+                f32_to_f16(if clamp { clamp01(value) } else { value }) & 0xffff
+            });
+            low | high << 16
+        }));
+        // Which NaN it is only `exact` knows.
+        let is_nan = |bits: u32| bits & 0x7fff > 0x7c00;
+        for (lane, value) in result.iter_mut().enumerate() {
+            if is_nan(*value) || is_nan(*value >> 16) {
+                *value = by_mode(lane);
+            }
+        }
+        result
+    } else {
+        std::array::from_fn(by_mode)
+    };
+    cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
+    Ok(Flow::Next)
+}
+
+/// Selection of one of two f16, which MODE only flushes: by f32 values, and exactly.
+#[inline(always)]
+pub fn select(cx: &mut Cx, inst: &Inst, host: impl Fn(f32, f32) -> f32, exact: impl Fn(f16, f16) -> f16) -> Step {
+    float(
+        cx,
+        inst,
+        |a, b, _| host(a, b),
+        |mode, a, b, _| soft::output(mode, exact(soft::input(mode, a), soft::input(mode, b))),
+    )
 }
 
 /// [0, 1], NaN to 0.
@@ -124,31 +172,56 @@ pub enum MixTo {
     High,
 }
 
-/// fma of sources that are f32, or f16 halves where op_sel_hi says so.
+/// fma of sources that are f32, or f16 halves where op_sel_hi says so, in f32. A half as result is that f32 rounded again.
 #[inline(always)]
 pub fn mix(cx: &mut Cx, inst: &Inst, to: MixTo) -> Step {
-    default_mode(cx, inst)?;
-    let m = inst.mods;
+    let (m, mode) = (inst.mods, cx.wave.mode);
     let sources = sources(cx, inst)?;
     let old = cx.wave.vgpr[inst.dst as usize];
-    let result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
+    let is_half = |n: usize| m.opsel_hi >> n & 1 != 0;
+    let half_bits = |n: usize, bits: u32| if m.opsel >> n & 1 != 0 { bits >> 16 } else { bits & 0xffff };
+    let signed = |n: usize, value: f32| {
+        let value = if m.abs >> n & 1 != 0 { value.abs() } else { value };
+        if m.neg >> n & 1 != 0 { -value } else { value }
+    };
+    let merge = |lane: usize, half: u32| match to {
+        MixTo::Whole => half,
+        MixTo::Low => old[lane] & 0xffff_0000 | half & 0xffff,
+        MixTo::High => old[lane] & 0xffff | half << 16,
+    };
+    let by_mode = |lane: usize| {
         let [a, b, c] = [0, 1, 2].map(|n| {
             let bits = sources[n][lane];
-            let value = match (m.opsel_hi >> n & 1 != 0, m.opsel >> n & 1 != 0) {
-                (false, _) => f32::from_bits(bits),
-                (true, high) => f16_to_f32(if high { bits >> 16 } else { bits }),
+            let value = match is_half(n) {
+                false => f32::from_bits(bits),
+                true => soft::convert(mode, f16::from_bits(half_bits(n, bits) as u16)),
             };
-            let value = if m.abs >> n & 1 != 0 { value.abs() } else { value };
-            if m.neg >> n & 1 != 0 { -value } else { value }
+            signed(n, value)
         });
-        let value = a.mul_add(b, c);
-        let value = if m.clamp { clamp01(value) } else { value };
-        match to {
-            MixTo::Whole => value.to_bits(),
-            MixTo::Low => old[lane] & 0xffff_0000 | f32_to_f16(value),
-            MixTo::High => old[lane] & 0xffff | f32_to_f16(value) << 16,
+        let value = soft::fma(mode, a, b, c);
+        if to == MixTo::Whole {
+            return soft::modify(mode, 0, m.clamp, value).to_bits();
         }
-    }));
+        let half: f16 = soft::convert(mode, value);
+        merge(lane, soft::modify(mode, 0, m.clamp, half).to_bits() as u32)
+    };
+    let result: Lanes = if mode & MODE_FIELDS == DEFAULT_MODE {
+        let values: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
+            let [a, b, c] = [0, 1, 2].map(|n| {
+                let bits = sources[n][lane];
+                signed(n, if is_half(n) { f16_to_f32(half_bits(n, bits)) } else { f32::from_bits(bits) })
+            });
+            let value = a.mul_add(b, c);
+            (if m.clamp { clamp01(value) } else { value }).to_bits()
+        }));
+        std::array::from_fn(|lane| match (f32::from_bits(values[lane]), to) {
+            (value, _) if value.is_nan() => by_mode(lane),
+            (_, MixTo::Whole) => values[lane],
+            (value, _) => merge(lane, f32_to_f16(value)),
+        })
+    } else {
+        std::array::from_fn(by_mode)
+    };
     cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
     Ok(Flow::Next)
 }
@@ -165,13 +238,14 @@ pub fn dot2_bf16(a: u32, b: u32, c: u32) -> u32 {
     f32::from_bits(a & 0xffff_0000).mul_add(f32::from_bits(b & 0xffff_0000), sum).to_bits()
 }
 
-/// A dot product of pairs with its modifiers: halves by op_sel, signs of the halves by neg_lo and neg_hi, the sign of C by neg_lo.
+/// A dot product of pairs with its modifiers: halves by op_sel, signs of the halves by neg_lo and neg_hi, the sign of C by neg_lo. C has
+/// 32 bits, so op_sel does not concern it; clamp is ignored. The manual does not say which fields of MODE hold.
 #[inline(always)]
 pub fn dot2(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step {
     default_mode(cx, inst)?;
     let m = inst.mods;
-    if m.clamp || m.abs & 4 != 0 || m.opsel & 4 != 0 || m.opsel_hi & 4 == 0 {
-        return unsupported(inst, "with clamp, neg_hi or op_sel of C");
+    if m.abs & 4 != 0 {
+        return unsupported(inst, "with neg_hi of C, which has no halves");
     }
     let sources = sources(cx, inst)?;
     let result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
@@ -193,7 +267,7 @@ fn element(value: u32, n: u32, bits: u32, signed: bool) -> i64 {
 }
 
 /// Integer dot product of 8-bit or 4-bit elements. The `iu` forms say by neg_lo which operand is signed and have an i32 result, the
-/// others are all unsigned. Clamp saturates the one sum; else it wraps.
+/// others are all unsigned. Clamp saturates the one sum, as LLVM has it (the manual says that two of them ignore it); else it wraps.
 #[inline(always)]
 pub fn dot_int(cx: &mut Cx, inst: &Inst, bits: u32, unsigned: bool) -> Step {
     let m = inst.mods;
@@ -222,9 +296,11 @@ pub fn modified_c(c: f32, inst: &Inst) -> f32 {
     if inst.mods.neg & 4 != 0 { -c } else { c }
 }
 
-/// Dot product of four fp8 (false) or bf8 (true) elements.
+/// Dot product of four fp8 (false) or bf8 (true) elements. It rounds to nearest even whatever MODE says; of denormals the manual is silent.
 pub fn dot4_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
-    default_mode(cx, inst)?;
+    if cx.wave.mode & 0x30 != 0x30 {
+        return unsupported(inst, "where f32 denormals are flushed");
+    }
     let tables = bf8.map(fp8::table);
     let sources = sources(cx, inst)?;
     let result: Lanes = std::array::from_fn(|lane| {

@@ -1,8 +1,10 @@
 //! Semantics of the scalar unit: reading operands, writing results and SCC, and the scalar float operations. No opcodes.
 //!
-//! A `null` destination drops the result and leaves SCC alone, as the manual says. Float operations round to nearest even; another
-//! rounding mode in MODE traps by name instead of giving a wrong bit.
+//! A `null` destination drops the result and leaves SCC alone, as the manual says. Float operations follow MODE as those of the vector
+//! unit do: where it is as at a launch and no NaN comes out, by the host's own arithmetic, else by [`super::soft_float`]. An f16 result
+//! fills the low half of the register, its high half becomes 0.
 
+use super::soft_float::{self as soft, Soft};
 use crate::fault::Fault;
 use crate::isa::{Inst, Src};
 use crate::wave::{Cx, EXEC, Flow, NULL, Step};
@@ -196,212 +198,160 @@ pub fn unsupported(what: impl Into<String>) -> Step {
     Err(Box::new(Fault::Unsupported(what.into())))
 }
 
-/// Float class whose rounding and denormal fields of MODE apply.
-#[derive(Clone, Copy)]
-enum Class {
-    Single,
-    Half,
-}
-
-/// Denormal bits of MODE for a class (bit 0 keeps inputs, bit 1 keeps outputs); a fault unless it rounds to nearest even.
-#[inline(always)]
-fn mode(cx: &Cx, class: Class) -> Result<u32, Box<Fault>> {
-    let shift = match class {
-        Class::Single => 0,
-        Class::Half => 2,
-    };
-    if cx.wave.mode >> shift & 3 != 0 {
-        return Err(rounding(cx.wave.mode >> shift & 3));
-    }
-    Ok(cx.wave.mode >> (4 + shift) & 3)
-}
-
-#[cold]
-fn rounding(mode: u32) -> Box<Fault> {
-    Box::new(Fault::Unsupported(format!("float rounding mode {mode} (0, nearest even, is executed)")))
-}
+/// The bits of MODE that concern f32, and their value where the host's arithmetic is the same.
+const F32_FIELDS: u32 = 0x33;
+const F32_LAUNCH: u32 = 0x30;
 
 #[inline(always)]
-fn flush32(x: f32, keep: bool) -> f32 {
-    if keep || !x.is_subnormal() { x } else { 0f32.copysign(x) }
+fn read32(cx: &Cx, src: Src) -> f32 {
+    f32::from_bits(cx.wave.scalar(src))
 }
 #[inline(always)]
-fn flush16(x: f16, keep: bool) -> f16 {
-    if keep || x.to_bits() & 0x7c00 != 0 { x } else { f16::from_bits(x.to_bits() & 0x8000) }
+fn read16(cx: &Cx, src: Src) -> f16 {
+    f16::from_bits(cx.wave.scalar(src) as u16)
 }
 
-/// f32 operation with two sources.
+/// The host's result where it is certainly right, else that of `exact`.
 #[inline(always)]
-pub fn float2(cx: &mut Cx, inst: &Inst, f: impl Fn(f32, f32) -> f32) -> Step {
-    let denorm = mode(cx, Class::Single)?;
-    let a = flush32(f32::from_bits(cx.wave.scalar(inst.src[0])), denorm & 1 != 0);
-    let b = flush32(f32::from_bits(cx.wave.scalar(inst.src[1])), denorm & 1 != 0);
-    let value = flush32(f(a, b), denorm & 2 != 0).to_bits();
-    put(cx, inst, value)
+fn host_or(mode: u32, host: f32, exact: impl FnOnce() -> f32) -> u32 {
+    if mode & F32_FIELDS == F32_LAUNCH && !host.is_nan() { host.to_bits() } else { exact().to_bits() }
 }
-/// f32 operation with one source.
+
+/// f32 operation with two sources: as the host has it, and by MODE.
 #[inline(always)]
-pub fn float1(cx: &mut Cx, inst: &Inst, f: impl Fn(f32) -> f32) -> Step {
-    let denorm = mode(cx, Class::Single)?;
-    let a = flush32(f32::from_bits(cx.wave.scalar(inst.src[0])), denorm & 1 != 0);
-    let value = flush32(f(a), denorm & 2 != 0).to_bits();
-    put(cx, inst, value)
+pub fn float2(cx: &mut Cx, inst: &Inst, host: impl Fn(f32, f32) -> f32, exact: impl Fn(u32, f32, f32) -> f32) -> Step {
+    let (mode, a, b) = (cx.wave.mode, read32(cx, inst.src[0]), read32(cx, inst.src[1]));
+    put(cx, inst, host_or(mode, host(a, b), || exact(mode, a, b)))
 }
 /// Fused a · b + c of f32 sources given in place.
 #[inline(always)]
 pub fn fma32(cx: &mut Cx, inst: &Inst, a: Src, b: Src, c: Src) -> Step {
-    let denorm = mode(cx, Class::Single)?;
-    let read = |s: Src| flush32(f32::from_bits(cx.wave.scalar(s)), denorm & 1 != 0);
-    let value = flush32(read(a).mul_add(read(b), read(c)), denorm & 2 != 0).to_bits();
+    let mode = cx.wave.mode;
+    let [a, b, c] = [a, b, c].map(|src| read32(cx, src));
+    put(cx, inst, host_or(mode, a.mul_add(b, c), || soft::fma(mode, a, b, c)))
+}
+/// Selection of one of two f32, which MODE only flushes.
+#[inline(always)]
+pub fn pick32(cx: &mut Cx, inst: &Inst, f: impl Fn(f32, f32) -> f32) -> Step {
+    let mode = cx.wave.mode;
+    let [a, b] = [0, 1].map(|n| soft::input(mode, read32(cx, inst.src[n])));
+    let value = soft::output(mode, f(a, b)).to_bits();
     put(cx, inst, value)
 }
-/// Conversion of an f32 source.
-#[inline(always)]
-pub fn from_float(cx: &mut Cx, inst: &Inst, f: impl Fn(f32) -> u32) -> Step {
-    let denorm = mode(cx, Class::Single)?;
-    let value = f(flush32(f32::from_bits(cx.wave.scalar(inst.src[0])), denorm & 1 != 0));
+/// [`pick32`] of f16, chosen as f32 would be.
+pub fn pick16(cx: &mut Cx, inst: &Inst, f: impl Fn(f16, f16) -> f16) -> Step {
+    let mode = cx.wave.mode;
+    let [a, b] = [0, 1].map(|n| soft::input(mode, read16(cx, inst.src[n])));
+    let value = soft::output(mode, f(a, b)).to_bits() as u32;
     put(cx, inst, value)
 }
-/// Conversion to f32.
-#[inline(always)]
-pub fn to_float(cx: &mut Cx, inst: &Inst, f: impl Fn(u32) -> f32) -> Step {
-    mode(cx, Class::Single)?;
-    let value = f(cx.wave.scalar(inst.src[0])).to_bits();
+/// f32 to an integral f32.
+pub fn integral32(cx: &mut Cx, inst: &Inst, f: impl Fn(f32) -> f32) -> Step {
+    let a = soft::input(cx.wave.mode, read32(cx, inst.src[0]));
+    let value = if a.is_nan() { soft::quiet(a) } else { f(a) };
+    put(cx, inst, value.to_bits())
+}
+/// f16 to an integral f16, by f32, which holds every f16.
+pub fn integral16(cx: &mut Cx, inst: &Inst, f: impl Fn(f32) -> f32) -> Step {
+    let a = soft::input(cx.wave.mode, read16(cx, inst.src[0]));
+    let value = if a.is_nan() { soft::quiet(a) } else { f16::from_f32(f(a.to_f32())) };
+    put(cx, inst, value.to_bits() as u32)
+}
+/// Conversion of an f32 to an integer, which truncates whatever MODE says.
+pub fn to_integer(cx: &mut Cx, inst: &Inst, f: impl Fn(f32) -> u32) -> Step {
+    let value = f(read32(cx, inst.src[0]));
     put(cx, inst, value)
+}
+/// Conversion of an integer to f32.
+pub fn from_integer(cx: &mut Cx, inst: &Inst, widen: impl Fn(u32) -> i64) -> Step {
+    let value: f32 = soft::from_int(cx.wave.mode, widen(cx.wave.scalar(inst.src[0])));
+    put(cx, inst, value.to_bits())
+}
+/// f32 to f16.
+pub fn narrow16(cx: &mut Cx, inst: &Inst) -> Step {
+    let value: f16 = soft::convert(cx.wave.mode, read32(cx, inst.src[0]));
+    put(cx, inst, value.to_bits() as u32)
+}
+/// Two f32 to f16 towards zero, packed.
+pub fn pack_rtz(cx: &mut Cx, inst: &Inst) -> Step {
+    let mode = soft::towards_zero(cx.wave.mode);
+    let [low, high] = [0, 1].map(|n| {
+        let value: f16 = soft::convert(mode, read32(cx, inst.src[n]));
+        value.to_bits() as u32
+    });
+    put(cx, inst, low | high << 16)
+}
+/// f16 to f32; `half` takes its bits out of the source.
+pub fn widen32(cx: &mut Cx, inst: &Inst, half: impl Fn(u32) -> u32) -> Step {
+    let half = f16::from_bits(half(cx.wave.scalar(inst.src[0])) as u16);
+    let value: f32 = soft::convert(cx.wave.mode, half);
+    put(cx, inst, value.to_bits())
 }
 /// SCC = f(a, b) on f32.
 #[inline(always)]
 pub fn compare_float(cx: &mut Cx, inst: &Inst, f: impl Fn(f32, f32) -> bool) -> Step {
-    let keep = cx.wave.mode >> 4 & 1 != 0;
-    let a = flush32(f32::from_bits(cx.wave.scalar(inst.src[0])), keep);
-    let b = flush32(f32::from_bits(cx.wave.scalar(inst.src[1])), keep);
+    let [a, b] = [0, 1].map(|n| soft::input(cx.wave.mode, read32(cx, inst.src[n])));
     cx.wave.scc = f(a, b);
     Ok(Flow::Next)
 }
 /// SCC = f(a, b) on f16, compared as f32, which holds every f16.
 #[inline(always)]
 pub fn compare_half(cx: &mut Cx, inst: &Inst, f: impl Fn(f32, f32) -> bool) -> Step {
-    let keep = cx.wave.mode >> 6 & 1 != 0;
-    let a = flush16(f16::from_bits(cx.wave.scalar(inst.src[0]) as u16), keep);
-    let b = flush16(f16::from_bits(cx.wave.scalar(inst.src[1]) as u16), keep);
+    let [a, b] = [0, 1].map(|n| soft::input(cx.wave.mode, read16(cx, inst.src[n])));
     cx.wave.scc = f(a.to_f32(), b.to_f32());
     Ok(Flow::Next)
 }
-/// f16 operation with two sources; the result fills the low half, the high half is 0.
-#[inline(always)]
-pub fn half2(cx: &mut Cx, inst: &Inst, f: impl Fn(f16, f16) -> f16) -> Step {
-    let denorm = mode(cx, Class::Half)?;
-    let a = flush16(f16::from_bits(cx.wave.scalar(inst.src[0]) as u16), denorm & 1 != 0);
-    let b = flush16(f16::from_bits(cx.wave.scalar(inst.src[1]) as u16), denorm & 1 != 0);
-    let value = flush16(f(a, b), denorm & 2 != 0).to_bits() as u32;
-    put(cx, inst, value)
-}
-/// f16 operation with one source.
-#[inline(always)]
-pub fn half1(cx: &mut Cx, inst: &Inst, f: impl Fn(f16) -> f16) -> Step {
-    let denorm = mode(cx, Class::Half)?;
-    let a = flush16(f16::from_bits(cx.wave.scalar(inst.src[0]) as u16), denorm & 1 != 0);
-    let value = flush16(f(a), denorm & 2 != 0).to_bits() as u32;
-    put(cx, inst, value)
+/// f16 operation with two sources.
+pub fn half2(cx: &mut Cx, inst: &Inst, exact: impl Fn(u32, f16, f16) -> f16) -> Step {
+    let value = exact(cx.wave.mode, read16(cx, inst.src[0]), read16(cx, inst.src[1]));
+    put(cx, inst, value.to_bits() as u32)
 }
 /// Fused a · b + d of f16, d being the destination's old value.
-#[inline(always)]
 pub fn fmac16(cx: &mut Cx, inst: &Inst) -> Step {
-    let denorm = mode(cx, Class::Half)?;
-    let read = |s: Src| flush16(f16::from_bits(cx.wave.scalar(s) as u16), denorm & 1 != 0);
-    let value = fma16(read(inst.src[0]), read(inst.src[1]), read(Src::Sgpr(inst.dst)));
-    let value = flush16(value, denorm & 2 != 0).to_bits() as u32;
-    put(cx, inst, value)
+    let [a, b, c] = [inst.src[0], inst.src[1], Src::Sgpr(inst.dst)].map(|src| read16(cx, src));
+    let value = soft::fma(cx.wave.mode, a, b, c);
+    put(cx, inst, value.to_bits() as u32)
 }
 
-/// Sum, difference or product of f16: exact enough in f32 (24 ≥ 2·11 + 2 bits) that the second rounding never shows.
-#[inline(always)]
-pub fn via_f32(f: impl Fn(f32, f32) -> f32) -> impl Fn(f16, f16) -> f16 {
-    move |a, b| f16::from_f32(f(a.to_f32(), b.to_f32()))
+/// Order of numbers, with −0 below +0.
+fn below<T: Soft + PartialOrd>(a: T, b: T) -> bool {
+    a < b || a == b && a.bits() > b.bits()
 }
-
-/// a · b + c of f16 with one rounding. The f64 sum is rounded to odd, so that narrowing it cannot round twice.
-pub fn fma16(a: f16, b: f16, c: f16) -> f16 {
-    let product = a.to_f64() * b.to_f64(); // 22 bits: exact
-    let c = c.to_f64();
-    let sum = product + c;
-    if !sum.is_finite() {
-        return f16::from_f32(sum as f32);
+/// The smaller or the larger of two: a number wins over NaN, the first of two NaN is quieted.
+fn number_first<T: Soft + PartialOrd>(a: T, b: T, larger: bool) -> T {
+    match (soft::is_nan(a), soft::is_nan(b)) {
+        (true, true) => soft::quiet(a),
+        (true, false) => b,
+        (false, true) => a,
+        _ if below(a, b) == larger => b,
+        _ => a,
     }
-    // TwoSum: what the rounding of `sum` lost, exactly.
-    let virtual_c = sum - product;
-    let error = (product - (sum - virtual_c)) + (c - virtual_c);
-    let odd = to_odd(sum, error);
-    let single = odd as f32;
-    let lost = odd - single as f64;
-    let single = if lost == 0.0 || single.to_bits() & 1 != 0 || !single.is_finite() {
-        single
-    } else {
-        f32::from_bits(nudge(single.to_bits() as u64, (lost > 0.0) == (single > 0.0)) as u32)
-    };
-    f16::from_f32(single)
 }
-
-fn to_odd(sum: f64, error: f64) -> f64 {
-    if error == 0.0 || sum.to_bits() & 1 != 0 {
-        return sum;
+/// As [`number_first`], but NaN wins, and a signalling one over a quiet one.
+fn nan_first<T: Soft + PartialOrd>(a: T, b: T, larger: bool) -> T {
+    let signals = |x: T| soft::is_nan(x) && soft::quiet(x).bits() != x.bits();
+    match (soft::is_nan(a), soft::is_nan(b)) {
+        (true, true) if signals(b) && !signals(a) => soft::quiet(b),
+        (true, _) => soft::quiet(a),
+        (_, true) => soft::quiet(b),
+        _ => number_first(a, b, larger),
     }
-    f64::from_bits(nudge(sum.to_bits(), (error > 0.0) == (sum > 0.0)))
-}
-
-fn nudge(bits: u64, away_from_zero: bool) -> u64 {
-    if away_from_zero { bits + 1 } else { bits - 1 }
-}
-
-fn quiet(x: f32) -> f32 {
-    f32::from_bits(x.to_bits() | 0x0040_0000)
 }
 /// minNum: a number wins over NaN, −0 is less than +0.
-pub fn min_num(a: f32, b: f32) -> f32 {
-    match (a.is_nan(), b.is_nan()) {
-        (true, true) => quiet(a),
-        (true, false) => b,
-        (false, true) => a,
-        _ if a < b || a == b && a.is_sign_negative() => a,
-        _ => b,
-    }
+pub fn min_num<T: Soft + PartialOrd>(a: T, b: T) -> T {
+    number_first(a, b, false)
 }
 /// maxNum: a number wins over NaN, −0 is less than +0.
-pub fn max_num(a: f32, b: f32) -> f32 {
-    match (a.is_nan(), b.is_nan()) {
-        (true, true) => quiet(a),
-        (true, false) => b,
-        (false, true) => a,
-        _ if a > b || a == b && b.is_sign_negative() => a,
-        _ => b,
-    }
+pub fn max_num<T: Soft + PartialOrd>(a: T, b: T) -> T {
+    number_first(a, b, true)
 }
 /// minimum: NaN wins, −0 is less than +0.
-pub fn minimum(a: f32, b: f32) -> f32 {
-    if a.is_nan() {
-        quiet(a)
-    } else if b.is_nan() {
-        quiet(b)
-    } else {
-        min_num(a, b)
-    }
+pub fn minimum<T: Soft + PartialOrd>(a: T, b: T) -> T {
+    nan_first(a, b, false)
 }
 /// maximum: NaN wins, −0 is less than +0.
-pub fn maximum(a: f32, b: f32) -> f32 {
-    if a.is_nan() {
-        quiet(a)
-    } else if b.is_nan() {
-        quiet(b)
-    } else {
-        max_num(a, b)
-    }
-}
-
-/// f32 to f16 rounding toward zero: overflow gives the largest finite number.
-pub fn f16_toward_zero(x: f32) -> u16 {
-    let nearest = f16::from_f32(x);
-    let too_big = nearest.to_f32().abs() > x.abs();
-    nearest.to_bits() - too_big as u16
+pub fn maximum<T: Soft + PartialOrd>(a: T, b: T) -> T {
+    nan_first(a, b, true)
 }
 
 /// 16 quads of two bits each, or 8 of 32: a bit per quad that has any bit set.

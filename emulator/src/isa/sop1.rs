@@ -6,7 +6,6 @@ use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::scalar::*;
 use crate::fault::Fault;
 use crate::wave::{Barrier, Cx, Exec, Flow, M0, Step};
-use half::f16;
 
 /// The source is a message number.
 const MESSAGE: u32 = 1;
@@ -49,9 +48,6 @@ fn to_i32(x: f32) -> u32 {
 }
 fn to_u32(x: f32) -> u32 {
     x as u32
-}
-fn half_of(x: u32) -> f32 {
-    f16::from_bits(x as u16).to_f32()
 }
 
 /// The workgroup barrier (−1). Number 0 is none, −2 the trap handler's and ignored outside it: nobody comes first to either. Others do
@@ -219,21 +215,21 @@ pub static ROWS: &[Row] = &[
     flagged(82, "s_barrier_join", Ty::None, Ty::B32, NO_DST, |_, _| unsupported("named barriers do not exist on gfx1201")),
     flagged(83, "s_alloc_vgpr", Ty::None, Ty::B32, NO_DST, |_, _| unsupported("dynamic VGPRs")),
     flagged(88, "s_sleep_var", Ty::None, Ty::B32, NO_DST, |_, _| Ok(Flow::Yield)),
-    r(96, "s_ceil_f32", Ty::F32, Ty::F32, |cx, i| float1(cx, i, f32::ceil)),
-    r(97, "s_floor_f32", Ty::F32, Ty::F32, |cx, i| float1(cx, i, f32::floor)),
-    r(98, "s_trunc_f32", Ty::F32, Ty::F32, |cx, i| float1(cx, i, f32::trunc)),
-    r(99, "s_rndne_f32", Ty::F32, Ty::F32, |cx, i| float1(cx, i, f32::round_ties_even)),
-    r(100, "s_cvt_f32_i32", Ty::F32, Ty::B32, |cx, i| to_float(cx, i, |a| a as i32 as f32)),
-    r(101, "s_cvt_f32_u32", Ty::F32, Ty::B32, |cx, i| to_float(cx, i, |a| a as f32)),
-    r(102, "s_cvt_i32_f32", Ty::B32, Ty::F32, |cx, i| from_float(cx, i, to_i32)),
-    r(103, "s_cvt_u32_f32", Ty::B32, Ty::F32, |cx, i| from_float(cx, i, to_u32)),
-    r(104, "s_cvt_f16_f32", Ty::F16, Ty::F32, |cx, i| from_float(cx, i, |a| f16::from_f32(a).to_bits() as u32)),
-    r(105, "s_cvt_f32_f16", Ty::F32, Ty::F16, |cx, i| to_float(cx, i, half_of)),
-    r(106, "s_cvt_hi_f32_f16", Ty::F32, Ty::B32, |cx, i| to_float(cx, i, |a| half_of(a >> 16))),
-    r(107, "s_ceil_f16", Ty::F16, Ty::F16, |cx, i| half1(cx, i, |a| f16::from_f32(a.to_f32().ceil()))),
-    r(108, "s_floor_f16", Ty::F16, Ty::F16, |cx, i| half1(cx, i, |a| f16::from_f32(a.to_f32().floor()))),
-    r(109, "s_trunc_f16", Ty::F16, Ty::F16, |cx, i| half1(cx, i, |a| f16::from_f32(a.to_f32().trunc()))),
-    r(110, "s_rndne_f16", Ty::F16, Ty::F16, |cx, i| half1(cx, i, |a| f16::from_f32(a.to_f32().round_ties_even()))),
+    r(96, "s_ceil_f32", Ty::F32, Ty::F32, |cx, i| integral32(cx, i, f32::ceil)),
+    r(97, "s_floor_f32", Ty::F32, Ty::F32, |cx, i| integral32(cx, i, f32::floor)),
+    r(98, "s_trunc_f32", Ty::F32, Ty::F32, |cx, i| integral32(cx, i, f32::trunc)),
+    r(99, "s_rndne_f32", Ty::F32, Ty::F32, |cx, i| integral32(cx, i, f32::round_ties_even)),
+    r(100, "s_cvt_f32_i32", Ty::F32, Ty::B32, |cx, i| from_integer(cx, i, |a| a as i32 as i64)),
+    r(101, "s_cvt_f32_u32", Ty::F32, Ty::B32, |cx, i| from_integer(cx, i, |a| a as i64)),
+    r(102, "s_cvt_i32_f32", Ty::B32, Ty::F32, |cx, i| to_integer(cx, i, to_i32)),
+    r(103, "s_cvt_u32_f32", Ty::B32, Ty::F32, |cx, i| to_integer(cx, i, to_u32)),
+    r(104, "s_cvt_f16_f32", Ty::F16, Ty::F32, narrow16),
+    r(105, "s_cvt_f32_f16", Ty::F32, Ty::F16, |cx, i| widen32(cx, i, |a| a)),
+    r(106, "s_cvt_hi_f32_f16", Ty::F32, Ty::B32, |cx, i| widen32(cx, i, |a| a >> 16)),
+    r(107, "s_ceil_f16", Ty::F16, Ty::F16, |cx, i| integral16(cx, i, f32::ceil)),
+    r(108, "s_floor_f16", Ty::F16, Ty::F16, |cx, i| integral16(cx, i, f32::floor)),
+    r(109, "s_trunc_f16", Ty::F16, Ty::F16, |cx, i| integral16(cx, i, f32::trunc)),
+    r(110, "s_rndne_f16", Ty::F16, Ty::F16, |cx, i| integral16(cx, i, f32::round_ties_even)),
 ];
 
 /// Decodes one instruction of this format.

@@ -3,6 +3,7 @@
 use super::operand::{LITERAL, scalar_text, sgpr, sgpr_text, src};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::scalar::*;
+use crate::execute::soft_float as soft;
 use crate::wave::Exec;
 
 /// The literal is the second operand of `s_fmamk_f32`.
@@ -132,11 +133,11 @@ pub static ROWS: &[Row] = &[
     r(51, "s_pack_lh_b32_b16", Ty::B32, Ty::B16, Ty::B32, |cx, i| bin(cx, i, |a, b| a & 0xffff | b & 0xffff_0000)),
     r(52, "s_pack_hh_b32_b16", Ty::B32, Ty::B32, Ty::B32, |cx, i| bin(cx, i, |a, b| a >> 16 | b & 0xffff_0000)),
     r(53, "s_pack_hl_b32_b16", Ty::B32, Ty::B32, Ty::B16, |cx, i| bin(cx, i, |a, b| a >> 16 | b << 16)),
-    f32x(64, "s_add_f32", |cx, i| float2(cx, i, |a, b| a + b)),
-    f32x(65, "s_sub_f32", |cx, i| float2(cx, i, |a, b| a - b)),
-    f32x(66, "s_min_num_f32", |cx, i| float2(cx, i, min_num)),
-    f32x(67, "s_max_num_f32", |cx, i| float2(cx, i, max_num)),
-    f32x(68, "s_mul_f32", |cx, i| float2(cx, i, |a, b| a * b)),
+    f32x(64, "s_add_f32", |cx, i| float2(cx, i, |a, b| a + b, soft::add)),
+    f32x(65, "s_sub_f32", |cx, i| float2(cx, i, |a, b| a - b, soft::sub)),
+    f32x(66, "s_min_num_f32", |cx, i| pick32(cx, i, min_num)),
+    f32x(67, "s_max_num_f32", |cx, i| pick32(cx, i, max_num)),
+    f32x(68, "s_mul_f32", |cx, i| float2(cx, i, |a, b| a * b, soft::mul)),
     Row {
         op: 69,
         name: "s_fmaak_f32",
@@ -154,19 +155,17 @@ pub static ROWS: &[Row] = &[
         exec: |cx, i| fma32(cx, i, i.src[0], i.src[2], i.src[1]),
     },
     f32x(71, "s_fmac_f32", |cx, i| fma32(cx, i, i.src[0], i.src[1], Src::Sgpr(i.dst))),
-    r(72, "s_cvt_pk_rtz_f16_f32", Ty::PkF16, Ty::F32, Ty::F32, |cx, i| {
-        bin(cx, i, |a, b| f16_toward_zero(f32::from_bits(a)) as u32 | (f16_toward_zero(f32::from_bits(b)) as u32) << 16)
-    }),
-    f16x(73, "s_add_f16", |cx, i| half2(cx, i, via_f32(|a, b| a + b))),
-    f16x(74, "s_sub_f16", |cx, i| half2(cx, i, via_f32(|a, b| a - b))),
-    f16x(75, "s_min_num_f16", |cx, i| half2(cx, i, via_f32(min_num))),
-    f16x(76, "s_max_num_f16", |cx, i| half2(cx, i, via_f32(max_num))),
-    f16x(77, "s_mul_f16", |cx, i| half2(cx, i, via_f32(|a, b| a * b))),
+    r(72, "s_cvt_pk_rtz_f16_f32", Ty::PkF16, Ty::F32, Ty::F32, pack_rtz),
+    f16x(73, "s_add_f16", |cx, i| half2(cx, i, soft::add)),
+    f16x(74, "s_sub_f16", |cx, i| half2(cx, i, soft::sub)),
+    f16x(75, "s_min_num_f16", |cx, i| pick16(cx, i, min_num)),
+    f16x(76, "s_max_num_f16", |cx, i| pick16(cx, i, max_num)),
+    f16x(77, "s_mul_f16", |cx, i| half2(cx, i, soft::mul)),
     f16x(78, "s_fmac_f16", fmac16),
-    f32x(79, "s_minimum_f32", |cx, i| float2(cx, i, minimum)),
-    f32x(80, "s_maximum_f32", |cx, i| float2(cx, i, maximum)),
-    f16x(81, "s_minimum_f16", |cx, i| half2(cx, i, via_f32(minimum))),
-    f16x(82, "s_maximum_f16", |cx, i| half2(cx, i, via_f32(maximum))),
+    f32x(79, "s_minimum_f32", |cx, i| pick32(cx, i, minimum)),
+    f32x(80, "s_maximum_f32", |cx, i| pick32(cx, i, maximum)),
+    f16x(81, "s_minimum_f16", |cx, i| pick16(cx, i, minimum)),
+    f16x(82, "s_maximum_f16", |cx, i| pick16(cx, i, maximum)),
     r64(83, "s_add_nc_u64", |cx, i| bin64(cx, i, u64::wrapping_add)),
     r64(84, "s_sub_nc_u64", |cx, i| bin64(cx, i, u64::wrapping_sub)),
     r64(85, "s_mul_u64", |cx, i| bin64(cx, i, u64::wrapping_mul)),

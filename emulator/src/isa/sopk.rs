@@ -34,10 +34,7 @@ fn mask(width: u32) -> u32 {
 /// STATUS: no trap handler, no exports; the wave is valid, EXEC and VCC may be zero, the workgroup may have more waves.
 fn status(cx: &Cx) -> u32 {
     let items: u64 = cx.launch.block.iter().map(|&n| n as u64).product();
-    (cx.wave.exec() == 0) as u32 * 1 << 9
-        | (cx.wave.vcc() == 0) as u32 * 1 << 10
-        | (items > 32) as u32 * 1 << 11
-        | 1 << 16
+    ((cx.wave.exec() == 0) as u32) << 9 | ((cx.wave.vcc() == 0) as u32) << 10 | ((items > 32) as u32) << 11 | 1 << 16
 }
 
 fn read_register(cx: &Cx, inst: &Inst) -> Result<u32, Box<Fault>> {
@@ -49,7 +46,7 @@ fn read_register(cx: &Cx, inst: &Inst) -> Result<u32, Box<Fault>> {
         4 if mask(width) << offset & STATE_UNKNOWN != 0 => {
             return refused(format!("bits {offset} to {} of STATE_PRIV are not modelled", offset + width - 1));
         }
-        4 => (cx.wave.scc as u32) << 9 | (cx.wave.scratch_bytes > 0) as u32 * 1 << 18,
+        4 => (cx.wave.scc as u32) << 9 | ((cx.wave.scratch_bytes > 0) as u32) << 18,
         10..=12 | 15..=16 => 0, // no snapshot was taken
         17..=19 => 0,           // no exception was raised, none is enabled
         20 => 0,                // scratch starts at its aperture

@@ -159,7 +159,7 @@ pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
     inst.imm = words[2] as i32 >> 8;
     if saddr != NULL {
         let ty = if segment == SCRATCH { Ty::B32 } else { Ty::B64 };
-        if ty == Ty::B64 && saddr >= 126 {
+        if ty == Ty::B64 && saddr >= 126 && row.flags & ADDTID == 0 {
             return invalid("EXEC cannot be an address");
         }
         inst.src[2] = Src::Sgpr(sgpr(saddr, ty, word)?);

@@ -3,7 +3,7 @@
 
 use super::operand::{LITERAL, is_inline, src, src_text, vgpr, vgpr_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, dpp, row};
-use crate::execute::{float, matrix, packed};
+use crate::execute::{float, matrix, packed, scalar, soft_float as soft};
 use crate::wave::Exec;
 
 /// Halves picked by op_sel and op_sel_hi; integers.
@@ -46,7 +46,7 @@ const MIX_3: [Ty; 3] = [F16, F16, F16];
 /// Its instructions.
 pub static ROWS: &[Row] = &[
     three(0, "v_pk_mad_i16", PkB16, INT_3, PACKED_INT, |cx, i| packed::signed(cx, i, |a, b, c| a * b + c)),
-    two(1, "v_pk_mul_lo_u16", PkB16, PACKED_INT, |cx, i| packed::wrapping(cx, i, |a, b| a.wrapping_mul(b))),
+    two(1, "v_pk_mul_lo_u16", PkB16, PACKED_INT, |cx, i| packed::unsigned(cx, i, |a, b, _| a * b)),
     two(2, "v_pk_add_i16", PkB16, PACKED_INT, |cx, i| packed::signed(cx, i, |a, b, _| a + b)),
     two(3, "v_pk_sub_i16", PkB16, PACKED_INT, |cx, i| packed::signed(cx, i, |a, b, _| a - b)),
     two(4, "v_pk_lshlrev_b16", PkB16, PACKED_INT, |cx, i| packed::wrapping(cx, i, |a, b| b << (a & 15))),
@@ -61,19 +61,23 @@ pub static ROWS: &[Row] = &[
     two(11, "v_pk_sub_u16", PkB16, PACKED_INT, |cx, i| packed::unsigned(cx, i, |a, b, _| a - b)),
     two(12, "v_pk_max_u16", PkB16, PACKED_INT, |cx, i| packed::unsigned(cx, i, |a, b, _| a.max(b))),
     two(13, "v_pk_min_u16", PkB16, PACKED_INT, |cx, i| packed::unsigned(cx, i, |a, b, _| a.min(b))),
-    three(14, "v_pk_fma_f16", PkF16, HALF_3, PACKED_FLOAT, |cx, i| packed::float(cx, i, float::fma_f16)),
-    two(15, "v_pk_add_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| a + b)),
-    two(16, "v_pk_mul_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| a * b)),
+    three(14, "v_pk_fma_f16", PkF16, HALF_3, PACKED_FLOAT, |cx, i| packed::float(cx, i, float::fma_f16, soft::fma)),
+    two(15, "v_pk_add_f16", PkF16, PACKED_FLOAT, |cx, i| {
+        packed::float(cx, i, |a, b, _| a + b, |m, a, b, _| soft::add(m, a, b))
+    }),
+    two(16, "v_pk_mul_f16", PkF16, PACKED_FLOAT, |cx, i| {
+        packed::float(cx, i, |a, b, _| a * b, |m, a, b, _| soft::mul(m, a, b))
+    }),
     three(19, "v_dot2_f32_f16", F32, [PkF16, PkF16, F32], DOT2, |cx, i| packed::dot2(cx, i, packed::dot2_f16)),
     three(22, "v_dot4_i32_iu8", I32, [B32, B32, I32], DOT_INT, |cx, i| packed::dot_int(cx, i, 8, false)),
     three(23, "v_dot4_u32_u8", U32, [B32, B32, U32], DOT_INT, |cx, i| packed::dot_int(cx, i, 8, true)),
     three(24, "v_dot8_i32_iu4", I32, [B32, B32, I32], DOT_INT, |cx, i| packed::dot_int(cx, i, 4, false)),
     three(25, "v_dot8_u32_u4", U32, [B32, B32, U32], DOT_INT, |cx, i| packed::dot_int(cx, i, 4, true)),
     three(26, "v_dot2_f32_bf16", F32, [PkBf16, PkBf16, F32], DOT2, |cx, i| packed::dot2(cx, i, packed::dot2_bf16)),
-    two(27, "v_pk_min_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| float::min_num(a, b))),
-    two(28, "v_pk_max_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| float::max_num(a, b))),
-    two(29, "v_pk_minimum_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| float::minimum(a, b))),
-    two(30, "v_pk_maximum_f16", PkF16, PACKED_FLOAT, |cx, i| packed::float(cx, i, |a, b, _| float::maximum(a, b))),
+    two(27, "v_pk_min_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::select(cx, i, float::min_num, scalar::min_num)),
+    two(28, "v_pk_max_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::select(cx, i, float::max_num, scalar::max_num)),
+    two(29, "v_pk_minimum_f16", PkF16, PACKED_FLOAT, |cx, i| packed::select(cx, i, float::minimum, scalar::minimum)),
+    two(30, "v_pk_maximum_f16", PkF16, PACKED_FLOAT, |cx, i| packed::select(cx, i, float::maximum, scalar::maximum)),
     three(32, "v_fma_mix_f32", F32, MIX_3, MIX, |cx, i| packed::mix(cx, i, packed::MixTo::Whole)),
     three(33, "v_fma_mixlo_f16", F16, MIX_3, MIX, |cx, i| packed::mix(cx, i, packed::MixTo::Low)),
     three(34, "v_fma_mixhi_f16", F16, MIX_3, MIX, |cx, i| packed::mix(cx, i, packed::MixTo::High)),
@@ -324,13 +328,13 @@ fn operand_text(inst: &Inst, n: usize, code: u16) -> String {
     let ty = register_type(inst.row, n);
     match code {
         LITERAL => {
+            // LLVM takes an operand of a mixed fma for an f16, whatever op_sel_hi says.
             let (literal, ty) = match kind(inst.row) {
                 PACKED_INT => (inst.words[2], B32),
-                // LLVM takes the operand for an f16, whatever op_sel_hi says.
                 MIX => (inst.words[2] & 0xffff, F16),
                 _ => (inst.words[2], inst.row.s[n]),
             };
-            if is_inline(literal, ty) { format!("lit({literal:#x})") } else { format!("{literal:#x}") }
+            if is_inline(literal, ty) { format!("lit({:#x})", inst.words[2]) } else { format!("{literal:#x}") }
         }
         // LLVM prints 1 / 2π alike for all types here.
         248 => src_text(code, F32, 0),

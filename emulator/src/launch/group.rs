@@ -180,6 +180,8 @@ impl Group {
                     return fail("the wave waits without having signalled".into());
                 }
             }
+            // Nobody comes first to the barrier of one wave.
+            Barrier::SignalIsFirst => self.slots[index].wave.scc = false,
             Barrier::State(register) => {
                 let signals = self.slots.iter().filter(|s| s.wave.signalled).count() as u32;
                 let state = if alone { 0 } else { signals << 16 | self.live << 4 | 1 };
