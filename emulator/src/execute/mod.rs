@@ -8,6 +8,7 @@ pub mod dot;
 pub mod dpp;
 pub mod exchange;
 pub mod float;
+pub mod formats;
 pub mod fp8;
 pub mod integer;
 pub mod lanes;
