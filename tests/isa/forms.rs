@@ -114,8 +114,8 @@ fn dual() {
             let first = 0xc800_0000 | (x.op as u32) << 22 | (y.op as u32) << 17 | vx << 9;
             let second = 3 << 24 | 4 << 17 | vy << 9;
             for (a, b) in SOURCES.into_iter().zip(SOURCES.into_iter().cycle().skip(1)) {
-                candidates.push(padded(&[first | a, second | 256 + 5]));
-                candidates.push(padded(&[first | 256 + 4, second | b]));
+                candidates.push(padded(&[first | a, second | (256 + 5)]));
+                candidates.push(padded(&[first | (256 + 4), second | b]));
                 candidates.push(padded(&[first | a, second | a]));
             }
         }

@@ -15,7 +15,7 @@
 //! - Places: `v3` (all lanes), `v3.5` (lane 5), `s7`, `vcc` `exec` (32 bits), `ttmp9`, `m0`, `mode`, `scc`, `lds[8]` `mem[8]` (the dword
 //!   at a byte offset), `scratch[8].5` (the dword at a byte offset of lane 5). Pairs take one 64-bit value: `v[2:3]`, `s[4:5]`.
 //!   `lds.bytes`, `mem.bytes`, `scratch.bytes` set sizes (256, 256 and 64 unless said). After `=>` also `pc` (bytes from the
-//!   instruction, where it jumps) and `flow` (`yield`, `signal`, `first`, `wait`, `end`).
+//!   instruction, where it jumps) and `flow` (`yield`, `signal`, `first`, `wait`, `state5` into s5, `end`).
 //! - Values: `17`, `-1`, `0xff`; `1.5f` f32, `1.5h` f16, `1.5b` bf16, `1.5d` f64, where `inf` and `nan` may stand for the number
 //!   (`nanf` after `=>` matches any NaN); `&mem+16` an address in the memory, `&lds+16` and `&scratch+16` flat addresses;
 //!   `(hi, lo)` two 16-bit values; `[a, b, c]` lanes 0, 1, 2…, the last value in all further lanes.
@@ -39,6 +39,13 @@ pub struct Row {
 
 /// Rounding to nearest even, denormals kept: MODE at a launch.
 const MODE: u32 = 0xf0;
+
+impl Row {
+    /// Whether it expects a fault.
+    pub fn faults(&self) -> bool {
+        self.after.starts_with("fault")
+    }
+}
 
 /// The rows of one file.
 pub fn parse(name: &str, content: &str) -> Vec<Row> {
@@ -402,6 +409,9 @@ pub fn check(row: &Row) -> Result<(), String> {
         (None, Some("signal")) => Flow::Barrier(Barrier::Signal),
         (None, Some("first")) => Flow::Barrier(Barrier::SignalIsFirst),
         (None, Some("wait")) => Flow::Barrier(Barrier::Wait),
+        (None, Some(state)) if state.starts_with("state") => {
+            Flow::Barrier(Barrier::State(state[5..].parse().map_err(|_| format!("flow {state}"))?))
+        }
         (None, Some("end")) => Flow::End,
         (None, Some(other)) => return Err(format!("flow {other}")),
         (None, None) => Flow::Next,

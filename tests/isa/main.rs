@@ -3,13 +3,14 @@
 #![allow(clippy::needless_range_loop, reason = "matrix loops read as the formula does")]
 
 mod coverage;
+mod encodings;
 mod forms;
 mod ins;
 mod listings;
 mod llvm;
+mod matrix;
 mod opcodes;
 mod random;
-mod sparse;
 
 use std::path::{Path, PathBuf};
 
