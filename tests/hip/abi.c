@@ -493,6 +493,40 @@ static void trap(void) {
     HOLDS(!strcmp(zynferEmulatorLastReport(), ""));
 }
 
+/* A kernel that signals a barrier with LDS stores outstanding: unseen, or as bad as a trap where ZYNFER_EMULATOR_CHECK looks for it. */
+static void defects(void) {
+    const char *list = getenv("ZYNFER_EMULATOR_CHECK");
+    hipModule_t module, good_module;
+    hipFunction_t function = kernel("bad.hsaco", "bad_nowait", &module);
+    unsigned char zeros[256] = {0};
+    void *in = uploaded(zeros, sizeof zeros), *out = NULL;
+    OK(hipMalloc(&out, sizeof zeros));
+    void *params[] = {&in, &out};
+    if (list && !strcmp(list, "rase")) {
+        STATUS(hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 256, NULL, params, NULL), hipErrorInvalidValue);
+        HOLDS(strstr(zynferEmulatorLastReport(), "\"rase\" is no check"));
+        return;
+    }
+    OK(hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 256, NULL, params, NULL));
+    if (!list) {
+        OK(hipDeviceSynchronize());
+        return;
+    }
+    HOLDS(strstr(zynferEmulatorLastReport(), "checks found 1 defect, first missing_wait_dscnt_before_barrier"));
+    STATUS(hipDeviceSynchronize(), hipErrorLaunchFailure);
+    OK(hipDeviceReset());
+    function = kernel("bad.hsaco", "ok_nowait", &good_module);
+    in = uploaded(zeros, sizeof zeros);
+    OK(hipMalloc(&out, sizeof zeros));
+    OK(hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 256, NULL, params, NULL));
+    OK(hipDeviceSynchronize());
+    /* What nobody wrote is nothing to read, and is again after the reset. */
+    OK(hipMalloc(&in, sizeof zeros));
+    OK(hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 256, NULL, params, NULL));
+    STATUS(hipDeviceSynchronize(), hipErrorLaunchFailure);
+    HOLDS(strstr(zynferEmulatorLastReport(), "uninitialized_global_read"));
+}
+
 static void layout(void) {
 #define NUMBER(name) printf(#name " %d\n", (int)name)
     printf("gcnArchName %zu\n", offsetof(hipDeviceProp_t, gcnArchName));
@@ -518,6 +552,7 @@ int main(int argc, char **argv) {
                  {"launch", launch},
                  {"refusals", refusals},
                  {"trap", trap},
+                 {"defects", defects},
                  {"layout", layout},
                  {"host_memory", host_memory},
                  {"boxes", boxes},

@@ -100,6 +100,20 @@ fn a_trap_ends_the_device_until_it_is_reset_and_has_a_report() {
 }
 
 #[test]
+fn checks_that_the_environment_asks_for_end_the_device_as_a_trap_does() {
+    let quiet = passes("defects");
+    assert!(quiet.stderr.is_empty(), "{}", String::from_utf8_lossy(&quiet.stderr));
+    let checked = run("defects", &[("ZYNFER_EMULATOR_CHECK", "all")]);
+    let err = String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success(), "{}\n{err}", String::from_utf8_lossy(&checked.stdout));
+    for part in ["missing_wait_dscnt_before_barrier (wait)", "kernel bad_nowait +0x", "workgroup 0,0,0 wave 0"] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    let wrong = run("defects", &[("ZYNFER_EMULATOR_CHECK", "rase")]);
+    assert!(wrong.status.success(), "{}", String::from_utf8_lossy(&wrong.stdout));
+}
+
+#[test]
 fn host_and_managed_memory_pitches_pools_and_what_a_pointer_is() {
     passes("host_memory");
 }

@@ -132,6 +132,29 @@ fn reports_name_everything() {
     says("spin_for_ever", &["hang (barrier): no progress", "wave 0 runs at +0x"]);
 }
 
+/// Line tables with any byte damaged give a line or none, and never end the process.
+#[test]
+fn damaged_line_tables_are_survived() {
+    let whole = assemble::assemble("no_loadcnt", false);
+    let lines = |bytes: &[u8]| {
+        let object = emulator::CodeObject::parse(bytes).ok()?;
+        let code = object.code_range();
+        let found: Vec<_> = (code.start..code.end).step_by(4).map(|address| object.lines().find(address)).collect();
+        Some(found)
+    };
+    let good = lines(&whole).expect("a code object");
+    assert!(good.iter().flatten().any(|line| line.file.ends_with("no_loadcnt.s") && line.line == 5), "{good:?}");
+    let mut changed = 0;
+    for at in (0..whole.len()).step_by(3) {
+        for flip in [0xff, 0x80, 0x01] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= flip;
+            changed += lines(&damaged).is_some_and(|found| found != good) as usize;
+        }
+    }
+    assert!(changed > 50, "{changed} damaged objects have other lines");
+}
+
 /// Every class that a kernel can show has one.
 #[test]
 fn every_class_is_seeded() {
