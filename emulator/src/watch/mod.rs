@@ -6,6 +6,7 @@ pub mod barrier;
 pub mod counters;
 pub mod finding;
 mod init;
+pub mod order;
 pub mod race;
 pub mod sanitizer;
 pub mod trace;

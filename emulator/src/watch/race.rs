@@ -7,191 +7,118 @@
 //!   and so do plain ones on a location whose last writer was an atomic, as an atomic load or store of a workgroup's is a plain one.
 //!
 //! A *segment* is a piece of a wave's run between two such events; segments are numbered in the order they begin. Memory has a shadow:
-//! for each dword its last writers and two readers, each a segment, a byte mask and an instruction. Every access is compared with them,
-//! so a race shows under any schedule, unless its access was pushed out of the shadow by others. What a wave has learned from atomics
+//! for each dword its last writers, for each 16 bytes four readers, each a segment, a byte mask and an instruction. Every access is
+//! compared with them, so a race shows under any schedule, unless its access was pushed out of the shadow by others. What a wave has learned from atomics
 //! ([`Clock`]) is exact for some hundred waves; beyond that everything before the moment counts as known. Both may miss a race, neither
 //! invents one.
 //!
 //! A store to global memory that a wave has not waited for when it signals a barrier is behind the barrier only once the wave has waited;
 //! whoever reads it before that is told apart from a race ([`Race::unwaited`]). Caches are not looked at.
 
+use super::order::{Clock, Known, Segment, Segments, join, own};
 use crate::execute::memory_ops::lanes_of;
 use crate::fault::Access;
 use crate::watch::{Accessed, Moved, Space};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Dwords of a page of the shadow.
-const CELLS: usize = 1024;
-/// Bytes of memory that a page stands for.
-const PAGE_BYTES: u64 = 4 * CELLS as u64;
+/// Bytes of memory that a page of the shadow stands for.
+const PAGE_BYTES: u64 = 4096;
+/// Bytes of memory that share their readers.
+const CELL_BYTES: u64 = 16;
+/// Readers that a cell remembers.
+const READERS: usize = 4;
 /// Locks that the pages are spread over.
 const SHARDS: u64 = 64;
 /// Pages that a workgroup keeps at hand.
 const AT_HAND: u64 = 64;
-/// Most waves that a clock tells apart.
-const MOST_KNOWN: usize = 512;
-/// Most segments of a launch; later accesses are not checked.
-const MOST_SEGMENTS: u32 = 1 << 24;
-/// Segments of the first chunk of the table.
-const FIRST_CHUNK: u32 = 256;
 
-/// Who touched a dword: segment, byte mask (0 for nobody), whether by an atomic, dword of the instruction from the start of the code.
+/// Who touched a dword or a cell: segment, byte mask (0 for nobody), whether by an atomic, dword of the instruction from the start of the
+/// code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Record(u64);
 
 impl Record {
-    fn new(segment: u32, bytes: u32, atomic: bool, instruction: u64) -> Record {
-        Record(segment as u64 | (bytes as u64) << 32 | (atomic as u64) << 36 | instruction << 37)
+    const SEGMENT: u64 = (1 << 24) - 1;
+    const BYTES: u64 = 0xffff << 24;
+    const ATOMIC: u64 = 1 << 40;
+    const NOBODY: Record = Record(0);
+
+    /// An access of no bytes yet.
+    fn new(segment: u32, atomic: bool, instruction: u64) -> Record {
+        let atomic = if atomic { Record::ATOMIC } else { 0 };
+        Record(segment as u64 & Record::SEGMENT | atomic | instruction.min((1 << 23) - 1) << 41)
     }
     #[inline(always)]
     fn segment(self) -> u32 {
-        self.0 as u32
+        (self.0 & Record::SEGMENT) as u32
     }
     #[inline(always)]
     fn bytes(self) -> u32 {
-        (self.0 >> 32) as u32 & 15
+        (self.0 >> 24) as u32 & 0xffff
     }
     #[inline(always)]
     fn is_atomic(self) -> bool {
-        self.0 >> 36 & 1 != 0
+        self.0 & Record::ATOMIC != 0
     }
     #[inline(always)]
     fn instruction(self) -> u64 {
-        self.0 >> 37
+        self.0 >> 41
     }
     /// The record of the same access as an atomic one.
     fn atomic(self) -> Record {
-        Record(self.0 | 1 << 36)
+        Record(self.0 | Record::ATOMIC)
     }
     /// The record of the same access with other bytes.
     #[inline(always)]
     fn with_bytes(self, bytes: u32) -> Record {
-        Record(self.0 & !(15 << 32) | (bytes as u64) << 32)
+        Record(self.0 & !Record::BYTES | (bytes as u64) << 24)
+    }
+    /// Whether both are of the same access but for the bytes.
+    #[inline(always)]
+    fn is_same(self, other: Record) -> bool {
+        (self.0 ^ other.0) & !Record::BYTES == 0
     }
 }
 
-/// The shadow of a dword: the last plain writer, the last atomic one, the first and the last reader since.
+/// Who wrote a dword last: plainly, and by an atomic.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cell {
-    writer: Record,
+struct Writers {
+    plain: Record,
     atomic: Record,
-    readers: [Record; 2],
 }
 
-/// A piece of a wave's run.
-#[derive(Debug, Clone, Copy)]
-struct Segment {
-    /// Workgroup number.
-    group: u64,
-    /// Wave in the workgroup.
-    wave: u32,
-    /// Barriers that the wave had signalled.
-    signals: u32,
-}
-
-/// All segments of a launch by number, from 1. Read without locks, in chunks that double.
-struct Segments {
-    next: AtomicU32,
-    chunks: [OnceLock<Box<[OnceLock<Segment>]>>; 24],
-}
-
-impl Segments {
-    fn new() -> Segments {
-        Segments { next: AtomicU32::new(1), chunks: [const { OnceLock::new() }; 24] }
-    }
-    fn place(number: u32) -> (usize, usize) {
-        let chunk = (number / FIRST_CHUNK + 1).ilog2();
-        (chunk as usize, (number - FIRST_CHUNK * ((1 << chunk) - 1)) as usize)
-    }
-    /// A new one; 0 when there are too many.
-    fn add(&self, segment: Segment) -> u32 {
-        if self.next.load(Relaxed) >= MOST_SEGMENTS {
-            return 0;
-        }
-        let number = self.next.fetch_add(1, Relaxed);
-        let (chunk, at) = Segments::place(number);
-        let room = (FIRST_CHUNK as usize) << chunk;
-        let chunk = self.chunks[chunk].get_or_init(|| std::iter::repeat_with(OnceLock::new).take(room).collect());
-        let _ = chunk[at].set(segment);
-        number
-    }
-    fn get(&self, number: u32) -> Option<Segment> {
-        let (chunk, at) = Segments::place(number);
-        self.chunks.get(chunk)?.get()?.get(at)?.get().copied()
-    }
-}
-
-/// What has been learned through atomics: for each wave its last known segment, for each workgroup how many barriers are known to be
-/// behind all its waves, and a number up to which all segments count as known. Sorted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Clock {
-    floor: u32,
-    waves: Vec<(u64, u32)>,
-    groups: Vec<(u64, u32)>,
-}
-
-type Known = Option<Arc<Clock>>;
-
-fn key(group: u64, wave: u32) -> u64 {
-    group << 5 | wave as u64 & 31
-}
-
-fn look_up(sorted: &[(u64, u32)], key: u64) -> u32 {
-    sorted.binary_search_by_key(&key, |entry| entry.0).map_or(0, |at| sorted[at].1)
-}
-
-fn merged(a: &[(u64, u32)], b: &[(u64, u32)]) -> Vec<(u64, u32)> {
-    let mut out = Vec::with_capacity(a.len().max(b.len()));
-    let (mut a, mut b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
-    loop {
-        match (a.peek().copied(), b.peek().copied()) {
-            (Some(x), Some(y)) if x.0 == y.0 => {
-                out.push((x.0, x.1.max(y.1)));
-                a.next();
-                b.next();
-            }
-            (Some(x), Some(y)) if x.0 < y.0 => {
-                out.push(x);
-                a.next();
-            }
-            (_, Some(y)) => {
-                out.push(y);
-                b.next();
-            }
-            (Some(x), None) => {
-                out.push(x);
-                a.next();
-            }
-            (None, None) => return out,
-        }
-    }
-}
-
-/// What either knows. Where one knows it all already, that very clock, so that equal ones stay one.
-fn join(a: &Known, b: &Known) -> Known {
-    let (Some(x), Some(y)) = (a, b) else { return a.clone().or_else(|| b.clone()) };
-    if Arc::ptr_eq(x, y) {
-        return a.clone();
-    }
-    let clock =
-        Clock { floor: x.floor.max(y.floor), waves: merged(&x.waves, &y.waves), groups: merged(&x.groups, &y.groups) };
-    match () {
-        () if clock == **x => a.clone(),
-        () if clock == **y => b.clone(),
-        () => Some(Arc::new(clock)),
-    }
-}
-
-/// The shadow of some memory, and what was published at its locations, by dword.
-struct Page {
-    cells: Box<[Cell]>,
+/// The shadow of some memory.
+#[derive(Debug, Default)]
+struct Shade {
+    /// By dword; empty until something is written.
+    writers: Vec<Writers>,
+    /// By cell: the first reader stays, the last ones take turns.
+    readers: Vec<[Record; READERS]>,
+    /// What was published at a location, by dword.
     published: HashMap<u32, Arc<Clock>>,
 }
 
-type SharedPage = Arc<Mutex<Page>>;
+impl Shade {
+    /// Forgets everything; for `bytes` bytes.
+    fn start(&mut self, bytes: u64) {
+        self.writers.clear();
+        self.readers.clear();
+        self.readers.resize(bytes.div_ceil(CELL_BYTES) as usize, [Record::NOBODY; READERS]);
+        self.published.clear();
+    }
+
+    /// Makes room for writers.
+    #[inline(always)]
+    fn written(&mut self) {
+        if self.writers.is_empty() {
+            self.writers.resize(self.readers.len() * (CELL_BYTES / 4) as usize, Writers::default());
+        }
+    }
+}
+
+type SharedPage = Arc<Mutex<Shade>>;
 
 /// What all workgroups of a launch share.
 pub struct Shadow {
@@ -207,7 +134,7 @@ impl Default for Shadow {
 
 impl fmt::Debug for Shadow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shadow").field("segments", &self.segments.next).finish_non_exhaustive()
+        f.debug_struct("Shadow").field("segments", &self.segments.newest()).finish_non_exhaustive()
     }
 }
 
@@ -215,8 +142,9 @@ impl Shadow {
     fn page(&self, number: u64) -> SharedPage {
         let mut shard = self.shards[(number % SHARDS) as usize].lock().unwrap_or_else(PoisonError::into_inner);
         let page = || {
-            let cells = vec![Cell::default(); CELLS].into_boxed_slice();
-            Arc::new(Mutex::new(Page { cells, published: HashMap::new() }))
+            let mut shade = Shade::default();
+            shade.start(PAGE_BYTES);
+            Arc::new(Mutex::new(shade))
         };
         shard.entry(number).or_insert_with(page).clone()
     }
@@ -267,8 +195,7 @@ pub struct Races {
     code_start: u64,
     group: u64,
     waves: Vec<Wave>,
-    lds: Vec<Cell>,
-    lds_published: HashMap<u32, Arc<Clock>>,
+    lds: Shade,
     at_hand: Vec<Option<(u64, SharedPage)>>,
     /// What the signals of a barrier and of the next one publish, with the barrier's number.
     barriers: [(u32, Known); 2],
@@ -282,19 +209,18 @@ impl fmt::Debug for Races {
     }
 }
 
-/// How an access takes part.
-const READ: u8 = 0;
-const WRITE: u8 = 1;
+/// How an access takes part, but for plain loads.
+const WRITE: u8 = 0;
 /// A load that is atomic by its scope.
-const ATOMIC_READ: u8 = 2;
+const ATOMIC_READ: u8 = 1;
 /// A store that is atomic by its scope, or a read-modify-write.
-const ATOMIC_WRITE: u8 = 3;
+const ATOMIC_WRITE: u8 = 2;
 
-/// What else a cell asks for.
+/// What else a location asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asks {
     Nothing,
-    /// The location's publication is to be learned.
+    /// Its publication is to be learned.
     Learn,
     /// What the wave knows is to be published there.
     Publish,
@@ -347,11 +273,7 @@ impl Judge<'_> {
         if segment.group == self.group && segment.wave == self.wave {
             return Order::Before;
         }
-        let learned = self.known.is_some_and(|known| {
-            number <= known.floor
-                || look_up(&known.waves, key(segment.group, segment.wave)) >= number
-                || look_up(&known.groups, segment.group) > segment.signals
-        });
+        let learned = self.known.is_some_and(|known| known.covers(number, &segment));
         match segment.group == self.group && segment.signals < self.waits {
             _ if learned => Order::Before,
             true if self.late.and_then(|late| late.get(&number)).is_some_and(|&signals| signals >= self.waits) => {
@@ -372,62 +294,92 @@ impl Judge<'_> {
         self.conflict.get_or_insert((lane, address, earlier, wrote, false));
     }
 
-    /// Compares an access of some bytes of a dword with its shadow, and enters it there.
+    /// Compares a plain load of some bytes of the cell at `address` with its shadow, and enters it there. Dwords that atomics are at work
+    /// on are learned from instead.
     #[inline(always)]
-    fn visit<const ACT: u8>(&mut self, cell: &mut Cell, mine: Record, lane: u32, address: u64) -> Asks {
-        let bytes = mine.bytes();
-        // A location that atomics are at work on; a barrier behind the last of them ends that.
-        let shared = cell.atomic.bytes() & bytes != 0 && !self.behind_barrier(cell.atomic);
-        if ACT == READ {
-            if shared {
-                return Asks::Learn;
-            }
-            if cell.writer.bytes() & bytes != 0 {
-                match self.order(cell.writer) {
-                    Order::Before => {}
-                    Order::None => self.conflict(lane, address, cell.writer, true),
-                    Order::Unwaited => {
-                        self.conflict.get_or_insert((lane, address, cell.writer, true, true));
+    fn load(&mut self, shade: &mut Shade, mine: Record, at: u64, address: u64, learns: &mut Vec<u64>) {
+        let cell = (at / CELL_BYTES) as usize;
+        let mut bytes = mine.bytes();
+        if let Some(writers) = shade.writers.get(4 * cell..4 * cell + 4) {
+            for (dword, writers) in writers.iter().enumerate() {
+                let part = mine.bytes() >> (4 * dword) & 15;
+                if part & (writers.plain.bytes() | writers.atomic.bytes()) == 0 {
+                    continue;
+                }
+                let address = address + 4 * dword as u64;
+                if writers.atomic.bytes() & part != 0 && !self.behind_barrier(writers.atomic) {
+                    learns.push(address);
+                    bytes &= !(15 << (4 * dword));
+                } else if writers.plain.bytes() & part != 0 {
+                    match self.order(writers.plain) {
+                        Order::Before => {}
+                        order => {
+                            let unwaited = order == Order::Unwaited;
+                            self.conflict.get_or_insert((0, address, writers.plain, true, unwaited));
+                        }
                     }
                 }
             }
-            let [first, second] = &mut cell.readers;
-            if first.0 == 0 || first.with_bytes(0) == mine.with_bytes(0) {
-                *first = mine.with_bytes(first.bytes() | bytes);
-            } else {
-                *second = mine;
-            }
-            return Asks::Nothing;
         }
-        if ACT == WRITE && shared {
-            cell.atomic = mine.atomic();
+        let Some(readers) = shade.readers.get_mut(cell) else { return };
+        if bytes == 0 {
+            return;
+        }
+        let mine = mine.with_bytes(bytes);
+        for reader in readers.iter_mut() {
+            if reader.is_same(mine) {
+                *reader = Record(reader.0 | mine.0);
+                return;
+            }
+            if *reader == Record::NOBODY {
+                *reader = mine;
+                return;
+            }
+        }
+        readers[1 + mine.segment() as usize % (READERS - 1)] = mine;
+    }
+
+    /// The same for any other access of some bytes of a dword.
+    #[inline(always)]
+    fn visit<const ACT: u8>(&mut self, shade: &mut Shade, mine: Record, at: u64, lane: u32, address: u64) -> Asks {
+        let bytes = mine.bytes();
+        if ACT != ATOMIC_READ {
+            shade.written();
+        }
+        let Some(writers) = shade.writers.get_mut((at / 4) as usize) else {
+            return if ACT == ATOMIC_READ { Asks::Learn } else { Asks::Nothing };
+        };
+        // A location that atomics are at work on; a barrier behind the last of them ends that.
+        if ACT == WRITE && writers.atomic.bytes() & bytes != 0 && !self.behind_barrier(writers.atomic) {
+            writers.atomic = mine.atomic();
             return Asks::Publish;
         }
-        if cell.writer.bytes() & bytes != 0 && !self.ordered(cell.writer) {
-            self.conflict(lane, address, cell.writer, true);
+        if writers.plain.bytes() & bytes != 0 && !self.ordered(writers.plain) {
+            self.conflict(lane, address, writers.plain, true);
         }
         match ACT {
             ATOMIC_READ => return Asks::Learn,
             ATOMIC_WRITE => {
-                cell.atomic = mine;
+                writers.atomic = mine;
                 return Asks::Publish;
             }
             _ => {}
         }
-        for reader in &mut cell.readers {
-            if reader.bytes() & bytes != 0 {
-                if !self.ordered(*reader) {
-                    self.conflict.get_or_insert((lane, address, *reader, false, false));
-                }
-                // Whoever conflicts with that read conflicts with this write, too.
-                *reader = if reader.bytes() & !bytes == 0 { Record(0) } else { *reader };
+        if writers.atomic.bytes() & bytes != 0 && !self.ordered(writers.atomic) {
+            self.conflict(lane, address, writers.atomic, true);
+        }
+        let before = if writers.plain.is_same(mine) { writers.plain.bytes() } else { 0 };
+        writers.plain = mine.with_bytes(bytes | before);
+        let Some(readers) = shade.readers.get_mut((at / CELL_BYTES) as usize) else { return Asks::Nothing };
+        let bytes = bytes << (at % CELL_BYTES);
+        for reader in readers.iter_mut().filter(|reader| reader.bytes() & bytes != 0) {
+            if !self.ordered(*reader) {
+                self.conflict(lane, address, *reader, false);
             }
+            // Whoever conflicts with that read conflicts with this write, too.
+            let left = reader.bytes() & !bytes;
+            *reader = if left == 0 { Record::NOBODY } else { reader.with_bytes(left) };
         }
-        if cell.atomic.bytes() & bytes != 0 && !self.ordered(cell.atomic) {
-            self.conflict(lane, address, cell.atomic, true);
-        }
-        let same = cell.writer.with_bytes(0) == mine.with_bytes(0);
-        cell.writer = if same { mine.with_bytes(bytes | cell.writer.bytes()) } else { mine };
         Asks::Nothing
     }
 }
@@ -464,8 +416,7 @@ impl Races {
             code_start,
             group: 0,
             waves: Vec::new(),
-            lds: Vec::new(),
-            lds_published: HashMap::new(),
+            lds: Shade::default(),
             at_hand,
             barriers: Default::default(),
             late: HashMap::new(),
@@ -475,9 +426,7 @@ impl Races {
     /// Workgroup `number` begins.
     pub fn start(&mut self, number: u64, waves: u32, lds_bytes: u32) {
         self.group = number;
-        self.lds.clear();
-        self.lds.resize(lds_bytes.div_ceil(4) as usize, Cell::default());
-        self.lds_published.clear();
+        self.lds.start(u64::from(lds_bytes));
         self.barriers = Default::default();
         self.late.clear();
         self.waves.clear();
@@ -535,93 +484,126 @@ impl Races {
             return None;
         }
         match (accessed.access, atomic) {
-            (Access::Load, false) => self.act::<READ>(wave, pc, accessed),
+            (Access::Load, false) => self.load(wave, pc, accessed),
             (Access::Load, true) => self.act::<ATOMIC_READ>(wave, pc, accessed),
             (Access::Store, false) => self.act::<WRITE>(wave, pc, accessed),
             (Access::Store, true) | (Access::Atomic, _) => self.act::<ATOMIC_WRITE>(wave, pc, accessed),
         }
     }
 
-    fn act<const ACT: u8>(&mut self, wave: u32, pc: u64, accessed: &Accessed) -> Option<Race> {
-        let instruction = pc.wrapping_sub(self.code_start) >> 2;
-        let state = &mut self.waves[wave as usize];
-        let known = state.known.clone();
-        let mut judge = Judge {
+    /// Who accesses; `known` is what it knows.
+    fn judge<'a>(&'a self, wave: u32, known: &'a Known, space: Space) -> Judge<'a> {
+        let state = &self.waves[wave as usize];
+        Judge {
             segments: &self.shadow.segments,
             segment: state.segment,
             group: self.group,
             wave,
             waits: state.waits,
             known: known.as_deref(),
-            late: (accessed.space == Space::Global).then_some(&self.late),
+            late: (space == Space::Global).then_some(&self.late),
             asked: 0,
             answer: Order::Before, // of nobody's segment
             conflict: None,
-        };
-        let mine = Record::new(state.segment, 0, ACT == ATOMIC_WRITE, instruction);
-        // What comes back from an atomic may tell of what was published; without return it cannot.
-        let returns = matches!(accessed.moved, Moved::Atomic { dst: Some(_), .. });
-        let mut publisher: Option<Publisher> = None;
-        let publish = |published: &mut HashMap<u32, Arc<Clock>>, publisher: &mut Option<Publisher>, dword: u32| {
-            let publisher = publisher.get_or_insert_with(|| {
-                let mine = own(&known, state.segment, key(self.group, wave), self.group, state.waits, &self.shadow);
-                Publisher { mine, last: None }
-            });
-            publisher.publish(published, dword);
-        };
-        let mut learns = std::mem::take(&mut state.learns);
-        let (bytes, addresses) = (accessed.bytes as u64, accessed.addresses);
+        }
+    }
+
+    fn instruction(&self, pc: u64) -> u64 {
+        pc.wrapping_sub(self.code_start) >> 2
+    }
+
+    /// A plain load: lanes that follow each other in a cell are one.
+    fn load(&mut self, wave: u32, pc: u64, accessed: &Accessed) -> Option<Race> {
+        let known = self.waves[wave as usize].known.clone();
+        let mine = Record::new(self.waves[wave as usize].segment, false, self.instruction(pc));
+        let (mut lds, mut pages) = (std::mem::take(&mut self.lds), std::mem::take(&mut self.at_hand));
+        let mut judge = self.judge(wave, &known, accessed.space);
+        let mut learns = Vec::new();
+        let mut cells = Cells::new(accessed);
+        let mut next = cells.next();
         if accessed.space == Space::Lds {
-            for lane in lanes_of(accessed.mask) {
-                let (start, end) = (addresses[lane], addresses[lane] + bytes);
-                let mut at = start & !3;
-                while at < end {
-                    let Some(cell) = self.lds.get_mut((at >> 2) as usize) else { break };
-                    let mine = mine.with_bytes(covered(at, start, end));
-                    let asks = judge.visit::<ACT>(cell, mine, lane as u32, at);
-                    if asks == Asks::Publish {
-                        publish(&mut self.lds_published, &mut publisher, (at >> 2) as u32);
-                    }
-                    if asks == Asks::Learn || asks == Asks::Publish && returns {
-                        learns.push((true, at));
-                    }
-                    at += 4;
-                }
+            while let Some((at, bytes)) = next {
+                judge.load(&mut lds, mine.with_bytes(bytes), at, at, &mut learns);
+                next = cells.next();
             }
         } else {
-            let mut lanes = lanes_of(accessed.mask);
-            let mut next = lanes.next().map(|lane| (lane, addresses[lane] & !3));
-            while let Some((_, at)) = next {
+            while let Some((at, _)) = next {
                 let number = at / PAGE_BYTES;
-                let page = at_hand(&mut self.at_hand, &self.shadow, number);
-                let mut page = page.lock().unwrap_or_else(PoisonError::into_inner);
-                let Page { cells, published } = &mut *page;
-                while let Some((lane, mut at)) = next
+                let page = at_hand(&mut pages, &self.shadow, number);
+                let mut shade = page.lock().unwrap_or_else(PoisonError::into_inner);
+                while let Some((at, bytes)) = next
                     && at / PAGE_BYTES == number
                 {
-                    let (start, end) = (addresses[lane], addresses[lane].saturating_add(bytes));
-                    let stop = end.min((number + 1) * PAGE_BYTES);
-                    while at < stop {
-                        let cell = &mut cells[(at % PAGE_BYTES / 4) as usize];
-                        let mine = mine.with_bytes(covered(at, start, end));
-                        let asks = judge.visit::<ACT>(cell, mine, lane as u32, at);
-                        if asks == Asks::Publish {
-                            publish(published, &mut publisher, (at % PAGE_BYTES / 4) as u32);
-                        }
-                        if asks == Asks::Learn || asks == Asks::Publish && returns {
-                            learns.push((false, at));
-                        }
-                        at += 4;
-                    }
-                    next =
-                        if at < end { Some((lane, at)) } else { lanes.next().map(|lane| (lane, addresses[lane] & !3)) };
+                    judge.load(&mut shade, mine.with_bytes(bytes), at % PAGE_BYTES, at, &mut learns);
+                    next = cells.next();
+                }
+            }
+        }
+        let conflict = judge.conflict.map(|(_, address, earlier, wrote, unwaited)| {
+            let touches = |lane: &usize| {
+                accessed.addresses[*lane] < address + 4 && accessed.addresses[*lane] + accessed.bytes as u64 > address
+            };
+            let lane = lanes_of(accessed.mask).find(touches).unwrap_or(0);
+            (lane as u32, address, earlier, wrote, unwaited)
+        });
+        (self.lds, self.at_hand) = (lds, pages);
+        let in_lds = accessed.space == Space::Lds;
+        self.waves[wave as usize].learns.extend(learns.into_iter().map(|address| (in_lds, address)));
+        conflict.and_then(|found| self.race(found))
+    }
+
+    fn act<const ACT: u8>(&mut self, wave: u32, pc: u64, accessed: &Accessed) -> Option<Race> {
+        let Wave { segment, waits, ref known, .. } = self.waves[wave as usize];
+        let known = known.clone();
+        let mine = Record::new(segment, ACT == ATOMIC_WRITE, self.instruction(pc));
+        let (mut lds, mut pages) = (std::mem::take(&mut self.lds), std::mem::take(&mut self.at_hand));
+        let mut learns = std::mem::take(&mut self.waves[wave as usize].learns);
+        let mut judge = self.judge(wave, &known, accessed.space);
+        // What comes back from an atomic may tell of what was published; without return it cannot.
+        let returns = matches!(accessed.moved, Moved::Atomic { dst: Some(_), .. });
+        let in_lds = accessed.space == Space::Lds;
+        let mut publisher: Option<Publisher> = None;
+        let mut visit = |judge: &mut Judge, shade: &mut Shade, lane: usize, at: u64, origin: u64| {
+            let (start, end) =
+                (accessed.addresses[lane], accessed.addresses[lane].saturating_add(accessed.bytes as u64));
+            let mine = mine.with_bytes(covered(at, start, end, 4));
+            let asks = judge.visit::<ACT>(shade, mine, at - origin, lane as u32, at);
+            if asks == Asks::Publish {
+                let publisher = publisher.get_or_insert_with(|| {
+                    let mine = own(&known, segment, self.group, wave, waits, &self.shadow.segments);
+                    Publisher { mine, last: None }
+                });
+                publisher.publish(&mut shade.published, ((at - origin) / 4) as u32);
+            }
+            if asks == Asks::Learn || asks == Asks::Publish && returns {
+                learns.push((in_lds, at));
+            }
+        };
+        let mut dwords = lanes_of(accessed.mask).flat_map(|lane| {
+            let (start, end) =
+                (accessed.addresses[lane], accessed.addresses[lane].saturating_add(accessed.bytes as u64));
+            (start & !3..end).step_by(4).map(move |at| (lane, at))
+        });
+        if in_lds {
+            dwords.for_each(|(lane, at)| visit(&mut judge, &mut lds, lane, at, 0));
+        } else {
+            let mut next = dwords.next();
+            while let Some((_, at)) = next {
+                let number = at / PAGE_BYTES;
+                let page = at_hand(&mut pages, &self.shadow, number);
+                let mut shade = page.lock().unwrap_or_else(PoisonError::into_inner);
+                while let Some((lane, at)) = next
+                    && at / PAGE_BYTES == number
+                {
+                    visit(&mut judge, &mut shade, lane, at, number * PAGE_BYTES);
+                    next = dwords.next();
                 }
             }
         }
         let conflict = judge.conflict;
         let published = publisher.is_some();
-        drop(publisher);
-        state.learns = learns;
+        (self.lds, self.at_hand) = (lds, pages);
+        self.waves[wave as usize].learns = learns;
         if published {
             self.next_segment(wave);
         }
@@ -654,7 +636,7 @@ impl Races {
         let mut known = self.waves[wave as usize].known.clone();
         for (in_lds, at) in learns.drain(..) {
             let published = if in_lds {
-                self.lds_published.get(&((at >> 2) as u32)).cloned()
+                self.lds.published.get(&((at >> 2) as u32)).cloned()
             } else {
                 let page = at_hand(&mut self.at_hand, &self.shadow, at / PAGE_BYTES);
                 let page = page.lock().unwrap_or_else(PoisonError::into_inner);
@@ -667,25 +649,57 @@ impl Races {
     }
 }
 
-/// What a wave knows together with its own past.
-fn own(known: &Known, segment: u32, wave: u64, group: u64, waits: u32, shadow: &Shadow) -> Arc<Clock> {
-    let mut clock = known.as_deref().cloned().unwrap_or_default();
-    if clock.waves.len() >= MOST_KNOWN {
-        // Too many to tell apart: all that has begun until now counts as known.
-        let floor = shadow.segments.next.load(Relaxed) - 1;
-        clock = Clock { floor, ..Clock::default() };
-    }
-    clock.waves = merged(&clock.waves, &[(wave, segment)]);
-    clock.groups = merged(&clock.groups, &[(group, waits)]);
-    Arc::new(clock)
+/// Which of the `count` bytes at `at` lie in `start..end`.
+#[inline(always)]
+fn covered(at: u64, start: u64, end: u64, count: u64) -> u32 {
+    let low = start.saturating_sub(at).min(count) as u32;
+    let high = (end - at).min(count) as u32;
+    (1u32 << high) - (1u32 << low)
 }
 
-/// Which bytes of the dword at `at` lie in `start..end`.
-#[inline(always)]
-fn covered(at: u64, start: u64, end: u64) -> u32 {
-    let low = start.saturating_sub(at).min(4) as u32;
-    let high = (end - at).min(4) as u32;
-    (1u32 << high) - (1u32 << low)
+/// The cells that an access touches, in the order of lanes, each with its bytes; cells that follow each other are joined.
+struct Cells<'a> {
+    addresses: &'a [u64; 32],
+    bytes: u64,
+    /// Lanes that are left.
+    mask: u32,
+    /// What is left of the current lane.
+    rest: std::ops::Range<u64>,
+}
+
+impl<'a> Cells<'a> {
+    fn new(accessed: &'a Accessed) -> Cells<'a> {
+        Cells { addresses: accessed.addresses, bytes: accessed.bytes as u64, mask: accessed.mask, rest: 0..0 }
+    }
+
+    /// The next lane's part of its cell.
+    #[inline(always)]
+    fn part(&mut self) -> Option<(u64, u32)> {
+        if self.rest.is_empty() {
+            let lane = self.mask.trailing_zeros() as usize;
+            let start = *self.addresses.get(lane)?;
+            self.mask &= self.mask - 1;
+            self.rest = start..start.saturating_add(self.bytes);
+        }
+        let at = self.rest.start & !(CELL_BYTES - 1);
+        let bytes = covered(at, self.rest.start, self.rest.end, CELL_BYTES);
+        self.rest.start = (at + CELL_BYTES).min(self.rest.end);
+        Some((at, bytes))
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(u64, u32)> {
+        let (at, mut bytes) = self.part()?;
+        // As long as lanes stay in this cell.
+        while self.rest.is_empty() {
+            let Some(&start) = self.addresses.get(self.mask.trailing_zeros() as usize) else { break };
+            if start & !(CELL_BYTES - 1) != at {
+                break;
+            }
+            bytes |= self.part()?.1;
+        }
+        Some((at, bytes))
+    }
 }
 
 /// A page, from those at hand where it is among them.
