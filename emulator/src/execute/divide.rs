@@ -124,6 +124,36 @@ pub fn fixup<T: Soft>(mode: u32, quotient: T, denominator: T, numerator: T) -> T
     }
 }
 
+macro_rules! fixup_at_launch {
+    ($name:ident, $float:ty, $quiet:path, $invalid:literal, $fraction:literal, $exponents:literal, $least:literal) => {
+        /// [`fixup`] in the mode of a launch, as a lane loop likes it.
+        #[inline(always)]
+        pub fn $name(quotient: $float, denominator: $float, numerator: $float) -> $float {
+            let (q, d, n) = (quotient, denominator, numerator);
+            let exponent = |x: $float| (x.to_bits() >> $fraction & $exponents) as i32;
+            let negative = d.is_sign_negative() != n.is_sign_negative();
+            let large = d == 0.0 || n.is_infinite() || !q.is_finite();
+            let small = d.is_infinite() || n == 0.0 || exponent(n) - exponent(d) < $least;
+            // Infinity over anything is one, even where the quotient of the fields would be small.
+            let small = small && !(d == 0.0 || n.is_infinite());
+            let size = if small {
+                0.0
+            } else if large {
+                <$float>::INFINITY
+            } else {
+                q.abs()
+            };
+            let signed = if negative { -size } else { size };
+            let undefined = d == 0.0 && n == 0.0 || d.is_infinite() && n.is_infinite();
+            let result = if undefined { <$float>::from_bits($invalid) } else { signed };
+            let result = if d.is_nan() { $quiet(d) } else { result };
+            if n.is_nan() { $quiet(n) } else { result }
+        }
+    };
+}
+fixup_at_launch!(fixup32, f32, super::float::quiet, 0xffc0_0000, 23, 0xff, -150);
+fixup_at_launch!(fixup64, f64, super::float::quiet64, 0xfff8_0000_0000_0000, 52, 0x7ff, -1075);
+
 /// A number far below the smallest denormal, rounded.
 #[cold]
 fn vanishing<T: Soft>(mode: u32, negative: bool) -> T {
@@ -131,11 +161,39 @@ fn vanishing<T: Soft>(mode: u32, negative: bool) -> T {
     soft_float::round(mode, if negative { -tiny } else { tiny })
 }
 
+/// Whether all lanes that are on divide numbers that need no scaling.
+struct Ordinary<'a, T> {
+    exec: u32,
+    denominator: &'a [T; 32],
+    numerator: &'a [T; 32],
+}
+
+impl<T: Divide> pulp::NullaryFnOnce for Ordinary<'_, T> {
+    type Output = bool;
+    #[inline(always)]
+    fn call(self) -> bool {
+        let mut ordinary = true;
+        for lane in 0..32 {
+            let (d, n) = (exponent(self.denominator[lane]), exponent(self.numerator[lane]));
+            let inside =
+                d > 0 && d < 2 * bias::<T>() - 1 && n > T::TINY && n <= 2 * bias::<T>() && (n - d).abs() < T::FAR;
+            ordinary &= inside | (self.exec >> lane & 1 == 0);
+        }
+        ordinary
+    }
+}
+
 /// `v_div_scale`: the scaled operand, and per lane whether the quotient must be scaled back.
 fn scale_lanes<T: Divide, K: Out<V = T, Exact = T>>(cx: &mut Cx<'_>, inst: &Inst) -> Step {
     lanes::check(cx, inst)?;
     let mode = lanes::mode_of(cx, inst, true);
     let [value, denominator, numerator] = [0, 1, 2].map(|i| K::read_exact(cx.wave, inst, i));
+    let ordinary = Ordinary { exec: cx.wave.exec(), denominator: &denominator, numerator: &numerator };
+    if !lanes::needs_mode(cx, inst) && !inst.mods.clamp && cx.arch.dispatch(ordinary) {
+        lanes::write_lane_mask(cx, inst, inst.sdst, 0);
+        K::write_exact(cx, inst, &value);
+        return Ok(Flow::Next);
+    }
     let (mut out, mut flags) = (value, 0);
     for lane in 0..32 {
         let (scaled, back) = scale(mode, value[lane], denominator[lane], numerator[lane]);
@@ -246,6 +304,24 @@ mod tests {
             let (n, d) = (f64::from_bits(next()), f64::from_bits(next()));
             let (got, want) = (divide64(n, d), n / d);
             assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{n:e}/{d:e}: {got:e}, {want:e}");
+        }
+    }
+
+    #[test]
+    fn the_fast_fixup_is_the_other_at_launch() {
+        let special =
+            [0u32, 1, 0x0080_0000, 0x3f80_0000, 0x7f00_0000, 0x7f7f_ffff, 0x7f80_0000, 0x7fc0_0000, 0x7f80_0001];
+        let values: Vec<f32> = special.iter().flat_map(|&x| [x, x | 0x8000_0000]).map(f32::from_bits).collect();
+        for &q in &values {
+            for &d in &values {
+                for &n in &values {
+                    let (fast, slow) = (fixup32(q, d, n), fixup(M, q, d, n));
+                    assert_eq!(fast.to_bits(), slow.to_bits(), "{q:e} {d:e} {n:e}");
+                    let wide = |x: f32| f64::from_bits((x.to_bits() as u64) << 32);
+                    let (fast, slow) = (fixup64(wide(q), wide(d), wide(n)), fixup(M, wide(q), wide(d), wide(n)));
+                    assert_eq!(fast.to_bits(), slow.to_bits(), "{q:e} {d:e} {n:e} as f64");
+                }
+            }
         }
     }
 

@@ -41,8 +41,8 @@ pub static ROWS: &[Row] = rows! {
     548 v_sad_u16 U32 (U32 U32 U32) [CLAMP] { |a, b, c| c.wrapping_add(integer::sad_u16(a, b)), saturating c.saturating_add(integer::sad_u16(a, b)) }
     549 v_sad_u32 U32 (U32 U32 U32) [CLAMP] { |a, b, c| c.wrapping_add(a.abs_diff(b)), saturating c.saturating_add(a.abs_diff(b)) }
     550 v_cvt_pk_u8_f32 B32 (F32 U32 U32) [MOD_0 CLAMP] { |a, b, c| convert::insert_u8(a.round_ties_even() as u8, b, c), soft |m, a, b, c| convert::insert_u8(soft_float::to_u8(m, a), b, c) }
-    551 v_div_fixup_f32 F32 (F32 F32 F32) [FLOAT_3 NO_DPP] { |a, b, c| divide::fixup(lanes::MODE_DEFAULT, a, b, c), soft divide::fixup }
-    552 v_div_fixup_f64 F64 (F64 F64 F64) [FLOAT_3] { |a, b, c| divide::fixup(lanes::MODE_DEFAULT, a, b, c), soft divide::fixup }
+    551 v_div_fixup_f32 F32 (F32 F32 F32) [FLOAT_3 NO_DPP] { |a, b, c| divide::fixup32(a, b, c), soft divide::fixup }
+    552 v_div_fixup_f64 F64 (F64 F64 F64) [FLOAT_3] { |a, b, c| divide::fixup64(a, b, c), soft divide::fixup }
     553 v_min3_num_f32 F32 (F32 F32 F32) [FLOAT_3] { |a, b, c| min_num(min_num(a, b), c), selecting }
     554 v_max3_num_f32 F32 (F32 F32 F32) [FLOAT_3] { |a, b, c| max_num(max_num(a, b), c), selecting }
     555 v_min3_num_f16 F16 (F16 F16 F16) [FLOAT_3 HALVES_3] { |a, b, c| min_num(min_num(a, b), c), selecting }
@@ -183,12 +183,13 @@ fn saturate_u16(value: u64) -> u16 {
 
 /// Two halves as float operands: with their modifiers, denormals as MODE lets them in, and NaN quiet.
 fn pack_f16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    let flushes = soft_float::input(cx.wave.mode, f16::from_bits(1)).to_bits() == 0;
-    let half = |value: u16| {
-        let value = if flushes && value & 0x7c00 == 0 { value & 0x8000 } else { value };
-        (if value & 0x7fff > 0x7c00 { value | 0x0200 } else { value }) as u32
-    };
-    lanes::map2::<lanes::PkF16, lanes::B16, lanes::B16>(cx, inst, |a, b| convert::pack(half(a), half(b)))
+    let quiet = |value: u16| (if value & 0x7fff > 0x7c00 { value | 0x0200 } else { value }) as u32;
+    let flush = |value: u16| if value & 0x7c00 == 0 { value & 0x8000 } else { value };
+    if soft_float::input(cx.wave.mode, f16::from_bits(1)).to_bits() == 0 {
+        let operation = |a, b| convert::pack(quiet(flush(a)), quiet(flush(b)));
+        return lanes::map2::<lanes::PkF16, lanes::B16, lanes::B16>(cx, inst, operation);
+    }
+    lanes::map2::<lanes::PkF16, lanes::B16, lanes::B16>(cx, inst, |a, b| convert::pack(quiet(a), quiet(b)))
 }
 
 macro_rules! pseudo_scalars {

@@ -23,9 +23,9 @@ const fn half(op: u16, name: &'static str, ty: Ty, flags: u32, exec: Exec) -> Ro
 
 /// Its halves. Opcode: X and Y below 16, Y alone above.
 pub static ROWS: &[Row] = &[
-    half(0, "v_dual_fmac_f32", Ty::F32, ACCUMULATES, |cx, i| rounding(cx, i, f32::mul_add, soft_float::fma)),
-    half(1, "v_dual_fmaak_f32", Ty::F32, FMAAK, |cx, i| rounding(cx, i, f32::mul_add, soft_float::fma)),
-    half(2, "v_dual_fmamk_f32", Ty::F32, FMAMK, |cx, i| rounding(cx, i, f32::mul_add, soft_float::fma)),
+    half(0, "v_dual_fmac_f32", Ty::F32, ACCUMULATES, |cx, i| rounding(cx, i, fma, soft_float::fma)),
+    half(1, "v_dual_fmaak_f32", Ty::F32, FMAAK, |cx, i| rounding(cx, i, fma, soft_float::fma)),
+    half(2, "v_dual_fmamk_f32", Ty::F32, FMAMK, |cx, i| rounding(cx, i, fma, soft_float::fma)),
     half(3, "v_dual_mul_f32", Ty::F32, 0, |cx, i| {
         rounding(cx, i, |a, b, _| a * b, |mode, a, b, _| soft_float::mul(mode, a, b))
     }),
@@ -164,6 +164,12 @@ fn finish(cx: &mut Cx, inst: &Inst, result: &Lanes) -> Step {
     }
     cx.wave.set_lanes(inst.dst, cx.wave.exec(), result);
     Ok(Flow::Next)
+}
+
+/// a·b + c.
+#[inline(always)]
+fn fma(a: f32, b: f32, c: f32) -> f32 {
+    a.mul_add(b, c)
 }
 
 /// Rounding and denormals of f32, which is all that MODE has to say here.
