@@ -34,6 +34,9 @@ const SHARDS: u64 = 64;
 /// Pages that a workgroup keeps at hand.
 const AT_HAND: u64 = 64;
 
+/// Segments whose order an instruction keeps at hand.
+const ASKED: usize = 8;
+
 /// Who touched a dword or a cell: segment, byte mask (0 for nobody), whether by an atomic, dword of the instruction from the start of the
 /// code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -209,17 +212,14 @@ impl fmt::Debug for Races {
     }
 }
 
-/// How an access takes part, but for plain loads.
-const WRITE: u8 = 0;
-/// A load that is atomic by its scope.
-const ATOMIC_READ: u8 = 1;
-/// A store that is atomic by its scope, or a read-modify-write.
-const ATOMIC_WRITE: u8 = 2;
+/// How an access takes part that is atomic: a load by its scope.
+const ATOMIC_READ: u8 = 0;
+/// A store by its scope, or a read-modify-write.
+const ATOMIC_WRITE: u8 = 1;
 
 /// What else a location asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asks {
-    Nothing,
     /// Its publication is to be learned.
     Learn,
     /// What the wave knows is to be published there.
@@ -236,8 +236,8 @@ struct Judge<'a> {
     known: Option<&'a Clock>,
     /// Of stores to global memory; LDS has its own wait.
     late: Option<&'a HashMap<u32, u32>>,
-    asked: u32,
-    answer: Order,
+    asked: [u32; ASKED],
+    answers: [Order; ASKED],
     /// The first conflict: lane, address, earlier record, whether that wrote, whether it was only not waited for.
     conflict: Option<(u32, u64, Record, bool, bool)>,
 }
@@ -259,10 +259,11 @@ impl Judge<'_> {
         if segment == self.segment {
             return Order::Before;
         }
-        if segment != self.asked {
-            (self.asked, self.answer) = (segment, self.find_out(segment));
+        let slot = segment as usize % ASKED;
+        if segment != self.asked[slot] {
+            (self.asked[slot], self.answers[slot]) = (segment, self.find_out(segment));
         }
-        self.answer
+        self.answers[slot]
     }
     #[inline(always)]
     fn ordered(&mut self, record: Record) -> bool {
@@ -339,48 +340,67 @@ impl Judge<'_> {
         readers[1 + mine.segment() as usize % (READERS - 1)] = mine;
     }
 
-    /// The same for any other access of some bytes of a dword.
+    /// The same for a plain store. Dwords that atomics are at work on are published at.
     #[inline(always)]
-    fn visit<const ACT: u8>(&mut self, shade: &mut Shade, mine: Record, at: u64, lane: u32, address: u64) -> Asks {
-        let bytes = mine.bytes();
-        if ACT != ATOMIC_READ {
-            shade.written();
-        }
-        let Some(writers) = shade.writers.get_mut((at / 4) as usize) else {
-            return if ACT == ATOMIC_READ { Asks::Learn } else { Asks::Nothing };
-        };
-        // A location that atomics are at work on; a barrier behind the last of them ends that.
-        if ACT == WRITE && writers.atomic.bytes() & bytes != 0 && !self.behind_barrier(writers.atomic) {
-            writers.atomic = mine.atomic();
-            return Asks::Publish;
-        }
-        if writers.plain.bytes() & bytes != 0 && !self.ordered(writers.plain) {
-            self.conflict(lane, address, writers.plain, true);
-        }
-        match ACT {
-            ATOMIC_READ => return Asks::Learn,
-            ATOMIC_WRITE => {
-                writers.atomic = mine;
-                return Asks::Publish;
+    fn store(&mut self, shade: &mut Shade, mine: Record, at: u64, address: u64, publishes: &mut Vec<u64>) {
+        shade.written();
+        let cell = (at / CELL_BYTES) as usize;
+        let mut bytes = mine.bytes();
+        let Some(writers) = shade.writers.get_mut(4 * cell..4 * cell + 4) else { return };
+        for (dword, writers) in writers.iter_mut().enumerate() {
+            let part = mine.bytes() >> (4 * dword) & 15;
+            if part == 0 {
+                continue;
             }
-            _ => {}
+            let address = address + 4 * dword as u64;
+            if writers.atomic.bytes() & part != 0 {
+                if !self.behind_barrier(writers.atomic) {
+                    writers.atomic = mine.with_bytes(part).atomic();
+                    publishes.push(address);
+                    bytes &= !(15 << (4 * dword));
+                    continue;
+                }
+                if !self.ordered(writers.atomic) {
+                    self.conflict(0, address, writers.atomic, true);
+                }
+            }
+            if writers.plain.bytes() & part != 0 && !self.ordered(writers.plain) {
+                self.conflict(0, address, writers.plain, true);
+            }
+            let before = if writers.plain.is_same(mine) { writers.plain.bytes() } else { 0 };
+            writers.plain = mine.with_bytes(part | before);
         }
-        if writers.atomic.bytes() & bytes != 0 && !self.ordered(writers.atomic) {
-            self.conflict(lane, address, writers.atomic, true);
-        }
-        let before = if writers.plain.is_same(mine) { writers.plain.bytes() } else { 0 };
-        writers.plain = mine.with_bytes(bytes | before);
-        let Some(readers) = shade.readers.get_mut((at / CELL_BYTES) as usize) else { return Asks::Nothing };
-        let bytes = bytes << (at % CELL_BYTES);
-        for reader in readers.iter_mut().filter(|reader| reader.bytes() & bytes != 0) {
+        let Some(readers) = shade.readers.get_mut(cell) else { return };
+        for reader in readers.iter_mut() {
+            let both = reader.bytes() & bytes;
+            if both == 0 {
+                continue;
+            }
             if !self.ordered(*reader) {
-                self.conflict(lane, address, *reader, false);
+                self.conflict(0, address + (both.trailing_zeros() & !3) as u64, *reader, false);
             }
             // Whoever conflicts with that read conflicts with this write, too.
             let left = reader.bytes() & !bytes;
             *reader = if left == 0 { Record::NOBODY } else { reader.with_bytes(left) };
         }
-        Asks::Nothing
+    }
+
+    /// The same for an atomic access of a dword or a part of it.
+    #[inline(always)]
+    fn atomic<const ACT: u8>(&mut self, shade: &mut Shade, mine: Record, at: u64, lane: u32, address: u64) -> Asks {
+        let bytes = mine.bytes();
+        if ACT == ATOMIC_WRITE {
+            shade.written();
+        }
+        if let Some(writers) = shade.writers.get_mut((at / 4) as usize) {
+            if writers.plain.bytes() & bytes != 0 && !self.ordered(writers.plain) {
+                self.conflict(lane, address, writers.plain, true);
+            }
+            if ACT == ATOMIC_WRITE {
+                writers.atomic = mine;
+            }
+        }
+        if ACT == ATOMIC_WRITE { Asks::Publish } else { Asks::Learn }
     }
 }
 
@@ -484,9 +504,9 @@ impl Races {
             return None;
         }
         match (accessed.access, atomic) {
-            (Access::Load, false) => self.load(wave, pc, accessed),
+            (Access::Load, false) => self.plain::<false>(wave, pc, accessed),
             (Access::Load, true) => self.act::<ATOMIC_READ>(wave, pc, accessed),
-            (Access::Store, false) => self.act::<WRITE>(wave, pc, accessed),
+            (Access::Store, false) => self.plain::<true>(wave, pc, accessed),
             (Access::Store, true) | (Access::Atomic, _) => self.act::<ATOMIC_WRITE>(wave, pc, accessed),
         }
     }
@@ -502,8 +522,8 @@ impl Races {
             waits: state.waits,
             known: known.as_deref(),
             late: (space == Space::Global).then_some(&self.late),
-            asked: 0,
-            answer: Order::Before, // of nobody's segment
+            asked: [0; ASKED],
+            answers: [Order::Before; ASKED], // of nobody's segment
             conflict: None,
         }
     }
@@ -512,18 +532,22 @@ impl Races {
         pc.wrapping_sub(self.code_start) >> 2
     }
 
-    /// A plain load: lanes that follow each other in a cell are one.
-    fn load(&mut self, wave: u32, pc: u64, accessed: &Accessed) -> Option<Race> {
+    /// A plain load or store: lanes that follow each other in a cell are one.
+    fn plain<const STORE: bool>(&mut self, wave: u32, pc: u64, accessed: &Accessed) -> Option<Race> {
         let known = self.waves[wave as usize].known.clone();
         let mine = Record::new(self.waves[wave as usize].segment, false, self.instruction(pc));
         let (mut lds, mut pages) = (std::mem::take(&mut self.lds), std::mem::take(&mut self.at_hand));
         let mut judge = self.judge(wave, &known, accessed.space);
-        let mut learns = Vec::new();
+        let mut shared = Vec::new();
+        let mut visit = |shade: &mut Shade, bytes: u32, at: u64, address: u64| match STORE {
+            true => judge.store(shade, mine.with_bytes(bytes), at, address, &mut shared),
+            false => judge.load(shade, mine.with_bytes(bytes), at, address, &mut shared),
+        };
         let mut cells = Cells::new(accessed);
         let mut next = cells.next();
         if accessed.space == Space::Lds {
             while let Some((at, bytes)) = next {
-                judge.load(&mut lds, mine.with_bytes(bytes), at, at, &mut learns);
+                visit(&mut lds, bytes, at, at);
                 next = cells.next();
             }
         } else {
@@ -534,7 +558,7 @@ impl Races {
                 while let Some((at, bytes)) = next
                     && at / PAGE_BYTES == number
                 {
-                    judge.load(&mut shade, mine.with_bytes(bytes), at % PAGE_BYTES, at, &mut learns);
+                    visit(&mut shade, bytes, at % PAGE_BYTES, at);
                     next = cells.next();
                 }
             }
@@ -548,7 +572,11 @@ impl Races {
         });
         (self.lds, self.at_hand) = (lds, pages);
         let in_lds = accessed.space == Space::Lds;
-        self.waves[wave as usize].learns.extend(learns.into_iter().map(|address| (in_lds, address)));
+        if !STORE {
+            self.waves[wave as usize].learns.extend(shared.into_iter().map(|address| (in_lds, address)));
+        } else if !shared.is_empty() {
+            self.publish(wave, &known, in_lds, &shared);
+        }
         conflict.and_then(|found| self.race(found))
     }
 
@@ -567,7 +595,7 @@ impl Races {
             let (start, end) =
                 (accessed.addresses[lane], accessed.addresses[lane].saturating_add(accessed.bytes as u64));
             let mine = mine.with_bytes(covered(at, start, end, 4));
-            let asks = judge.visit::<ACT>(shade, mine, at - origin, lane as u32, at);
+            let asks = judge.atomic::<ACT>(shade, mine, at - origin, lane as u32, at);
             if asks == Asks::Publish {
                 let publisher = publisher.get_or_insert_with(|| {
                     let mine = own(&known, segment, self.group, wave, waits, &self.shadow.segments);
@@ -608,6 +636,24 @@ impl Races {
             self.next_segment(wave);
         }
         conflict.and_then(|found| self.race(found))
+    }
+
+    /// Publishes at these addresses what the wave knows.
+    #[cold]
+    fn publish(&mut self, wave: u32, known: &Known, in_lds: bool, addresses: &[u64]) {
+        let Wave { segment, waits, .. } = self.waves[wave as usize];
+        let mine = own(known, segment, self.group, wave, waits, &self.shadow.segments);
+        let mut publisher = Publisher { mine, last: None };
+        for &address in addresses {
+            if in_lds {
+                publisher.publish(&mut self.lds.published, (address / 4) as u32);
+            } else {
+                let page = at_hand(&mut self.at_hand, &self.shadow, address / PAGE_BYTES);
+                let mut shade = page.lock().unwrap_or_else(PoisonError::into_inner);
+                publisher.publish(&mut shade.published, (address % PAGE_BYTES / 4) as u32);
+            }
+        }
+        self.next_segment(wave);
     }
 
     fn race(&self, (lane, address, record, wrote, unwaited): (u32, u64, Record, bool, bool)) -> Option<Race> {
