@@ -4,6 +4,7 @@
 
 use crate::fault::{Access, Fault};
 use crate::watch::finding::Allocation;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -20,8 +21,15 @@ const ARENA_PAGE: u64 = 4096;
 const RED_ZONE: u64 = 1 << 20;
 /// Freed allocations that are remembered.
 const MOST_FREED: usize = 1 << 16;
+/// Places that a thread remembers of where it found allocations.
+const RECENT: usize = 16;
 /// Alignment of every allocation, as `hipMalloc` gives.
 const ALIGN: u64 = 256;
+
+thread_local! {
+    /// Numbers of regions by bits of an address. Only guesses: whoever follows one looks whether it holds.
+    static FOUND: [Cell<usize>; RECENT] = const { [const { Cell::new(0) }; RECENT] };
+}
 
 /// One live allocation.
 pub struct Region {
@@ -128,6 +136,15 @@ impl Region {
             }
         }
         out
+    }
+    /// 32 · N dwords from a byte offset that is a multiple of 4, in a lane's N; none where they are not all there.
+    #[inline(always)]
+    pub(crate) fn row<const N: usize>(&self, offset: u64) -> Option<&[[AtomicU32; N]; 32]> {
+        if offset & 3 != 0 {
+            return None;
+        }
+        let (lanes, _) = self.words.get((offset >> 2) as usize..)?.as_chunks::<N>();
+        lanes.first_chunk()
     }
     /// A byte.
     #[inline(always)]
@@ -382,8 +399,21 @@ impl Memory {
     /// The allocation that holds `address`.
     #[inline]
     pub fn region(&self, address: u64) -> Option<&Region> {
+        // The same instructions ask for the same few allocations again and again: each thread remembers where it found them.
+        // Neighbouring allocations are a megabyte apart or more, so their addresses differ in these bits.
+        let slot = (address >> 20) as usize % RECENT;
+        let recent = FOUND.with(|found| found[slot].get());
+        match self.regions.get(recent) {
+            Some(region) if address.wrapping_sub(region.base) < region.len => Some(region),
+            _ => self.find(address, slot),
+        }
+    }
+    /// [`Memory::region`] by halving, remembered in `slot`.
+    #[inline(never)]
+    fn find(&self, address: u64, slot: usize) -> Option<&Region> {
         let index = self.regions.partition_point(|r| r.base <= address).checked_sub(1)?;
         let region = &self.regions[index];
+        FOUND.with(|found| found[slot].set(index));
         (address - region.base < region.len).then_some(region)
     }
     /// The allocation that holds all of `bytes` bytes at `address`, or the fault of an access by `lane`.

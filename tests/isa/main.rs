@@ -5,6 +5,7 @@
 mod coverage;
 mod encodings;
 mod forms;
+mod halves;
 mod ins;
 mod listings;
 mod llvm;

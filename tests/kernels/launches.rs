@@ -184,3 +184,63 @@ fn launches_out_of_range_are_refused() {
     let error = launch(&memory, &module, &plan).expect_err("unknown").to_string();
     assert!(error.starts_with("kernel nothing is not in the code object, which has "), "{error}");
 }
+
+/// Eight phases, with all workgroups of the grid together between them: the first wave of each adds one to a counter in memory and sleeps
+/// until 64 times the phase's number are there, the others wait at a barrier for it.
+#[rustfmt::skip]
+const PHASES: &[u32] = &[
+    0xf400_2080, 0xf800_0000, // s_load_b64 s[2:3], s[0:1], 0x0
+    0x7e00_0280, // v_mov_b32_e32 v0, 0
+    0x7e02_0281, // v_mov_b32_e32 v1, 1
+    0x9306_ff74, 0x0005_0019, // s_bfe_u32 s6, ttmp8, 0x50019
+    0xbe84_0080, // s_mov_b32 s4, 0
+    0xb005_0008, // s_movk_i32 s5, 0x8
+    0xbfc7_0000, // s_wait_kmcnt 0x0
+    0x8104_c004, // s_add_co_i32 s4, s4, 64
+    0xbe80_4ec1, // s_barrier_signal -1
+    0xbf94_ffff, // s_barrier_wait 0xffff
+    0xbf07_8006, // s_cmp_lg_u32 s6, 0
+    0xbfa2_000d, // s_cbranch_scc1 together
+    0xbefe_0081, // s_mov_b32 exec_lo, 1
+    0xee0d_4002, 0x0088_0000, 0x0000_0000, // global_atomic_add_u32 v0, v1, s[2:3] scope:SCOPE_DEV
+    0xbf83_0001, // s_sleep 1
+    0xee05_0002, 0x0008_0002, 0x0000_0000, // global_load_b32 v2, v0, s[2:3] scope:SCOPE_DEV
+    0xbfc0_0000, // s_wait_loadcnt 0x0
+    0x7e0e_0502, // v_readfirstlane_b32 s7, v2
+    0xbf0a_0407, // s_cmp_lt_u32 s7, s4
+    0xbfa2_fff8, // s_cbranch_scc1 spin
+    0xbefe_00c1, // s_mov_b32 exec_lo, -1
+    0xbe80_4ec1, // s_barrier_signal -1
+    0xbf94_ffff, // s_barrier_wait 0xffff
+    0x8105_c105, // s_add_co_i32 s5, s5, -1
+    0xbf07_8005, // s_cmp_lg_u32 s5, 0
+    0xbfa2_ffe9, // s_cbranch_scc1 phase
+    0xbfb0_0000, // s_endpgm
+];
+
+#[test]
+fn a_persistent_grid_passes_its_own_barriers() {
+    let (object, kernel) = object(PHASES);
+    let parallel = |threads| Schedule::Parallel { threads: Some(threads) };
+    for schedule in
+        [parallel(1), parallel(2), parallel(5), Schedule::Forward, Schedule::Backward, Schedule::Random { seed: 3 }]
+    {
+        let mut memory = Memory::new(1 << 20);
+        let counter = memory.alloc(4).expect("small");
+        let module = LoadedModule::load(object.clone(), &mut memory).expect("room");
+        let mut kernarg = vec![0; module.kernel(&kernel).expect("there").explicit_bytes() as usize];
+        kernarg[..8].copy_from_slice(&counter.to_le_bytes());
+        let (grid, block) = ([64, 1, 1], [256, 1, 1]);
+        let options = Options { schedule, ..Options::default() };
+        let plan = Launch { kernel: &kernel, grid, block, dynamic_lds: 0, kernarg: &kernarg, options };
+        let stats = launch(&memory, &module, &plan).unwrap_or_else(|error| panic!("{schedule:?}: {error}"));
+        let mut arrived = [0; 4];
+        memory.read(counter, &mut arrived).expect("inside");
+        assert_eq!((u32::from_le_bytes(arrived), stats.count(Class::Atomic)), (8 * 64, 8 * 64), "{schedule:?}");
+        // Each arrival looks at the counter at least once. Where one thread takes turns, a workgroup looks about once for each other one
+        // that has yet to arrive.
+        let looks = stats.count(Class::Load);
+        let most = if matches!(schedule, Schedule::Forward | Schedule::Backward) { 8 * 64 * 64 } else { u64::MAX };
+        assert!((8 * 64..=most).contains(&looks), "{schedule:?}: {looks} looks");
+    }
+}

@@ -3,6 +3,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "a lane number indexes several arrays and shifts masks")]
 
+use super::dpp;
 use super::integer::msad_u8;
 use super::lanes::{self, B32, I32, I64, Kind, Out, U32, U64, check, raw, unsupported, write_mask};
 use crate::isa::{Inst, Src};
@@ -61,14 +62,29 @@ fn selectors(cx: &Cx<'_>, inst: &Inst) -> u64 {
     cx.wave.scalar(inst.src[1]) as u64 | (cx.wave.scalar(inst.src[2]) as u64) << 32
 }
 
+/// All lanes on, selectors in scalars: the places that a row reads, of itself or of the `other` one.
+fn gather_rows(cx: &mut Cx<'_>, inst: &Inst, other: usize) -> Step {
+    let select = selectors(cx, inst);
+    let places = std::array::from_fn(|place| (select >> (4 * place) & 15) as u8);
+    let out = dpp::by_place(&cx.wave.lanes(inst.src[0]), &places, other);
+    cx.wave.vgpr[inst.dst as usize] = out;
+    Ok(Flow::Next)
+}
+
 /// From the same row, selectors in scalars.
 pub fn permlane16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    if cx.wave.exec() == u32::MAX {
+        return gather_rows(cx, inst, 0);
+    }
     let select = selectors(cx, inst);
     gather(cx, inst, |lane| (lane & 16) | (select >> ((lane & 15) * 4) & 15) as usize)
 }
 
 /// From the other row, selectors in scalars.
 pub fn permlanex16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
+    if cx.wave.exec() == u32::MAX {
+        return gather_rows(cx, inst, 1);
+    }
     let select = selectors(cx, inst);
     gather(cx, inst, |lane| ((lane & 16) ^ 16) | (select >> ((lane & 15) * 4) & 15) as usize)
 }
@@ -196,49 +212,51 @@ fn carry(
     op: impl Fn(u32, u32, u32) -> (u32, bool),
 ) -> Step {
     check(cx, inst)?;
-    let (a, b) = (U32::read(cx.wave, inst, 0), U32::read(cx.wave, inst, 1));
     let incoming = if carry_in { cx.wave.scalar(inst.src[2]) } else { 0 };
-    let clamp = inst.mods.clamp;
-    let (out, carries) = cx.arch.dispatch(Carry { a: &a, b: &b, incoming, clamp, saturated, op });
-    lanes::write_lane_mask(cx, inst, inst.sdst, carries);
-    U32::write(cx, inst, &out);
+    let arch = cx.arch;
+    arch.dispatch(Carry { cx, inst, incoming, saturated, op });
     Ok(Flow::Next)
 }
 
-struct Carry<'a, F> {
-    a: &'a Lanes,
-    b: &'a Lanes,
+/// All of it for `pulp`, as `lanes::Map` is.
+struct Carry<'x, 'c, F> {
+    cx: &'x mut Cx<'c>,
+    inst: &'x Inst,
     incoming: u32,
-    clamp: bool,
     saturated: u32,
     op: F,
 }
 
-impl<F: Fn(u32, u32, u32) -> (u32, bool)> pulp::NullaryFnOnce for Carry<'_, F> {
-    type Output = (Lanes, u32);
+impl<F: Fn(u32, u32, u32) -> (u32, bool)> pulp::NullaryFnOnce for Carry<'_, '_, F> {
+    type Output = ();
     #[inline(always)]
-    fn call(self) -> (Lanes, u32) {
-        let mut out = [0; 32];
-        let mut carries = 0;
+    fn call(self) {
+        let Carry { cx, inst, incoming, saturated, op } = self;
+        let (a, b) = (U32::read(cx.wave, inst, 0), U32::read(cx.wave, inst, 1));
+        let (mut out, mut carries) = ([0; 32], 0);
         for lane in 0..32 {
-            let (value, carry) = (self.op)(self.a[lane], self.b[lane], self.incoming >> lane & 1);
-            out[lane] = if self.clamp && carry { self.saturated } else { value };
+            let (value, carry) = op(a[lane], b[lane], incoming >> lane & 1);
+            out[lane] = if inst.mods.clamp && carry { saturated } else { value };
             carries |= (carry as u32) << lane;
         }
-        (out, carries)
+        lanes::write_lane_mask(cx, inst, inst.sdst, carries);
+        U32::write(cx, inst, &out);
     }
 }
 
+// In 32 bits: a lane of 64 would halve what a vector holds.
 #[inline(always)]
 fn add(a: u32, b: u32, c: u32) -> (u32, bool) {
-    let sum = a as u64 + b as u64 + c as u64;
-    (sum as u32, sum >> 32 != 0)
+    let (sum, first) = a.overflowing_add(b);
+    let (sum, second) = sum.overflowing_add(c);
+    (sum, first | second)
 }
 
 #[inline(always)]
 fn sub(a: u32, b: u32, c: u32) -> (u32, bool) {
-    let difference = (a as u64).wrapping_sub(b as u64).wrapping_sub(c as u64);
-    (difference as u32, difference >> 63 != 0)
+    let (difference, first) = a.overflowing_sub(b);
+    let (difference, second) = difference.overflowing_sub(c);
+    (difference, first | second)
 }
 
 /// a + b + carry.

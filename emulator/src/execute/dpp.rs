@@ -9,10 +9,14 @@ use crate::wave::{Lanes, Wave};
 /// The lane that `lane` reads, none where the control points outside the row.
 #[inline(always)]
 fn source(control: Dpp, lane: u32) -> Option<u32> {
-    let ctrl = match control {
-        Dpp::Eight { sel, .. } => return Some((lane & !7) | (sel >> ((lane & 7) * 3) & 7)),
-        Dpp::Row { ctrl, .. } => ctrl as u32,
-    };
+    match control {
+        Dpp::Eight { sel, .. } => Some((lane & !7) | (sel >> ((lane & 7) * 3) & 7)),
+        Dpp::Row { ctrl, .. } => row_source(ctrl as u32, lane),
+    }
+}
+
+/// [`source`] of a DPP16 control.
+const fn row_source(ctrl: u32, lane: u32) -> Option<u32> {
     let (row, place, n) = (lane & !15, lane & 15, ctrl & 15);
     let from = match ctrl >> 4 {
         0x00..=0x0f => return Some((lane & !3) | (ctrl >> ((lane & 3) * 2) & 3)),
@@ -24,7 +28,41 @@ fn source(control: Dpp, lane: u32) -> Option<u32> {
         0x15 => n,
         _ => place ^ n,
     };
-    (from < 16).then_some(row | from)
+    if from < 16 { Some(row | from) } else { None }
+}
+
+/// One past the highest DPP16 control.
+const CONTROLS: usize = 0x170;
+
+/// Where each place of a row reads, by DPP16 control: its own place where the control points outside.
+static PLACES: [[u8; 16]; CONTROLS] = {
+    let mut table = [[0; 16]; CONTROLS];
+    let mut ctrl = 0;
+    while ctrl < CONTROLS {
+        let mut place = 0;
+        while place < 16 {
+            table[ctrl][place] = match row_source(ctrl as u32, place as u32) {
+                Some(from) => from as u8,
+                None => place as u8,
+            };
+            place += 1;
+        }
+        ctrl += 1;
+    }
+    table
+};
+
+/// What all lanes read where lane 16·h + p reads place `places[p]` of row `h ^ other`.
+#[inline(always)]
+pub fn by_place(lanes: &Lanes, places: &[u8; 16], other: usize) -> Lanes {
+    let mut out = [0; 32];
+    for half in 0..2 {
+        let row = &lanes[16 * (half ^ other)..][..16];
+        for place in 0..16 {
+            out[16 * half + place] = row[places[place] as usize & 15];
+        }
+    }
+    out
 }
 
 /// Whether the control can point outside the row.
@@ -48,20 +86,15 @@ pub fn fetch(exec: u32, lanes: &Lanes, control: Dpp) -> Lanes {
     let fi = match control {
         Dpp::Row { fi, .. } | Dpp::Eight { fi, .. } => fi,
     };
-    let mut out = [0; 32];
     if exec == u32::MAX && !shifts(control) {
         // The usual case: all lanes are on and every lane has a source, the same one in both rows.
-        let mut from = [0; 16];
-        for (place, from) in (0..).zip(&mut from) {
-            *from = source(control, place).unwrap_or(place) as usize & 15;
-        }
-        for (out, row) in out.chunks_exact_mut(16).zip(lanes.chunks_exact(16)) {
-            for (out, from) in out.iter_mut().zip(from) {
-                *out = row[from];
-            }
-        }
-        return out;
+        let places = match control {
+            Dpp::Row { ctrl, .. } => PLACES[ctrl as usize % CONTROLS],
+            Dpp::Eight { .. } => std::array::from_fn(|place| source(control, place as u32).unwrap_or(0) as u8),
+        };
+        return by_place(lanes, &places, 0);
     }
+    let mut out = [0; 32];
     for lane in 0..32 {
         if let Some(from) = source(control, lane)
             && (fi || exec >> from & 1 != 0)

@@ -7,6 +7,7 @@
 
 #![allow(clippy::needless_range_loop, reason = "a lane number indexes several arrays and shifts masks")]
 
+use crate::execute::plain::{self, Bits};
 use crate::execute::{convert, dpp, soft_float};
 use crate::fault::Fault;
 use crate::isa::{Inst, Src, flags};
@@ -20,9 +21,13 @@ pub const MODE_DEFAULT: u32 = 0xf0;
 /// How operands of one type are read.
 pub trait Kind {
     /// A lane's value as the fast loop computes with it.
-    type V: Copy;
+    type V: Bits;
     /// A lane's value in the operand's own format.
     type Exact: Copy;
+    /// Whether the value is a register's 32 bits and nothing else.
+    const PLAIN: bool = false;
+    /// Whether there is a value at all.
+    const IS_THERE: bool = true;
     /// Source `i`, all lanes.
     fn read(wave: &Wave, inst: &Inst, i: usize) -> [Self::V; 32];
     /// Source `i`, all lanes, in the operand's own format.
@@ -224,6 +229,7 @@ macro_rules! kinds32 {
         impl Kind for $name {
             type V = $value;
             type Exact = $value;
+            const PLAIN: bool = true;
             #[inline(always)]
             fn read(wave: &Wave, inst: &Inst, i: usize) -> [$value; 32] {
                 bytemuck::cast(read32(wave, inst, i))
@@ -356,6 +362,7 @@ pub struct F32;
 impl Kind for F32 {
     type V = f32;
     type Exact = f32;
+    const PLAIN: bool = true;
     #[inline(always)]
     fn read(wave: &Wave, inst: &Inst, i: usize) -> [f32; 32] {
         bytemuck::cast(read32(wave, inst, i))
@@ -547,6 +554,8 @@ pub struct Nothing;
 impl Kind for Nothing {
     type V = ();
     type Exact = ();
+    const PLAIN: bool = true;
+    const IS_THERE: bool = false;
     #[inline(always)]
     fn read(_: &Wave, _: &Inst, _: usize) -> [(); 32] {
         [(); 32]
@@ -650,6 +659,10 @@ fn fast<D: Out, A: Kind, B: Kind, C: Kind>(
     inst: &Inst,
     operation: impl Fn(A::V, B::V, C::V) -> D::V,
 ) -> Step {
+    if D::PLAIN && A::PLAIN && B::PLAIN && C::PLAIN && plain::is_plain(cx.wave, inst) {
+        plain::run::<D, A, B, C>(cx, inst, operation);
+        return Ok(Flow::Next);
+    }
     let arch = cx.arch;
     arch.dispatch(Map { cx, inst, operation, kinds: PhantomData::<(D, A, B, C)> });
     Ok(Flow::Next)

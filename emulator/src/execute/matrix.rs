@@ -8,6 +8,7 @@ use super::fp8;
 use super::packed::{default_mode, modified_c};
 use crate::isa::{Inst, Src};
 use crate::wave::{Cx, Flow, Lanes, Step};
+use std::cell::RefCell;
 use std::marker::PhantomData;
 
 /// Rows and columns of a tile, and lanes of half a wave.
@@ -35,6 +36,20 @@ fn operand<T: Copy, const K: usize>(
     convert: impl Fn(u32, usize) -> T,
 ) -> Operand<T, K> {
     let mut out = [[zero; N]; K];
+    read_operand(&mut out, vgpr, first, bits, k, convert);
+    out
+}
+
+/// [`operand`] to where there is room already.
+#[inline(always)]
+fn read_operand<T: Copy, const K: usize>(
+    out: &mut Operand<T, K>,
+    vgpr: &Vgprs,
+    first: u8,
+    bits: usize,
+    k: impl Fn(usize, usize) -> usize,
+    convert: impl Fn(u32, usize) -> T,
+) {
     for s in 0..K / 2 {
         let lanes = &vgpr[first.wrapping_add((s * bits / 32) as u8) as usize];
         for half in 0..2 {
@@ -44,7 +59,6 @@ fn operand<T: Copy, const K: usize>(
             }
         }
     }
-    out
 }
 
 // Positions of k: of a dense operand with 16-bit elements, of any other dense one, and of B beside a sparse A.
@@ -274,7 +288,12 @@ fn bits(tile: &Tile<f32>) -> Tile<u32> {
 fn half_to_f32<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
     default_mode(cx, inst)?;
     let arch = cx.arch;
-    arch.dispatch(HalfToF32::<H> { cx, inst, half: PhantomData })
+    OPERANDS.with_borrow_mut(|operands| arch.dispatch(HalfToF32::<H> { cx, inst, operands, half: PhantomData }))
+}
+
+thread_local! {
+    /// Room for A and B: two kilobytes that would be cleared for every instruction if they were its own.
+    static OPERANDS: RefCell<[Operand<f32, 16>; 2]> = const { RefCell::new([[[0.0; N]; 16]; 2]) };
 }
 
 /// A whole dense operation with f32 results, for `pulp`: converting the operands takes as long as multiplying them, so it is compiled
@@ -282,6 +301,7 @@ fn half_to_f32<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
 struct HalfToF32<'x, 'c, H> {
     cx: &'x mut Cx<'c>,
     inst: &'x Inst,
+    operands: &'x mut [Operand<f32, 16>; 2],
     half: PhantomData<H>,
 }
 
@@ -290,9 +310,14 @@ impl<H: Half> pulp::NullaryFnOnce for HalfToF32<'_, '_, H> {
     #[inline(always)]
     fn call(self) -> Step {
         let (cx, inst) = (self.cx, self.inst);
+        let [a, b] = self.operands;
+        for (n, operand) in [&mut *a, &mut *b].into_iter().enumerate() {
+            let signs = signs(inst, n);
+            let convert = |bits, s| H::to_f32((bits ^ signs[s % 2]) & 0xffff);
+            read_operand(operand, &cx.wave.vgpr, number(inst.src[n]), 16, k_dense16, convert);
+        }
         let mut c = c_f32(cx, inst);
-        let (a, b) = (operand16::<H, 16>(cx, inst, 0, k_dense16), operand16::<H, 16>(cx, inst, 1, k_dense16));
-        multiply(&a, &b, &mut c);
+        multiply(a, b, &mut c);
         put32(cx, inst.dst, &bits(&c))
     }
 }

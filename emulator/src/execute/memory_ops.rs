@@ -7,6 +7,7 @@ use crate::fault::{Access, Fault};
 use crate::memory::{Memory, Region};
 use crate::watch::{Accessed, Moved, Space};
 use crate::wave::{Cx, Lanes, PRIVATE_APERTURE, SHARED_APERTURE};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The vector file.
 type Vgprs = [Lanes; 256];
@@ -34,6 +35,34 @@ pub trait Place {
     fn store16(&mut self, at: u64, value: u32);
     /// Stores four bytes.
     fn store32(&mut self, at: u64, value: u32);
+    /// N registers of all lanes from 32 · N consecutive dwords, a lane's N together; false, and nothing done, where that has no short way.
+    #[inline(always)]
+    fn load_row<const N: usize>(&self, _at: u64, _registers: &mut [Lanes; N]) -> bool {
+        false
+    }
+    /// The way back.
+    #[inline(always)]
+    fn store_row<const N: usize>(&mut self, _at: u64, _registers: &[Lanes; N]) -> bool {
+        false
+    }
+    /// N registers of all lanes from N dwords of each.
+    #[inline(always)]
+    fn load_all<const N: usize>(&self, at: &[u64; 32], registers: &mut [Lanes; N]) {
+        for (lane, &at) in at.iter().enumerate() {
+            for (register, word) in registers.iter_mut().zip(self.load_words::<N>(at)) {
+                register[lane] = word;
+            }
+        }
+    }
+    /// The way back, lanes in ascending order.
+    #[inline(always)]
+    fn store_all<const N: usize>(&mut self, at: &[u64; 32], registers: &[Lanes; N]) {
+        for (lane, &at) in at.iter().enumerate() {
+            for (k, register) in registers.iter().enumerate() {
+                self.store32(at + 4 * k as u64, register[lane]);
+            }
+        }
+    }
     /// Read-modify-write of an aligned dword; returns the old value.
     fn modify32(&mut self, at: u64, f: impl FnMut(u32) -> u32) -> u32;
     /// Read-modify-write of an aligned qword; returns the old value.
@@ -59,6 +88,26 @@ impl Place for Global<'_> {
     #[inline(always)]
     fn load_words<const N: usize>(&self, at: u64) -> [u32; N] {
         self.0.load_words(at)
+    }
+    #[inline(always)]
+    fn load_row<const N: usize>(&self, at: u64, registers: &mut [Lanes; N]) -> bool {
+        let Some(row) = self.0.row::<N>(at) else { return false };
+        for lane in 0..32 {
+            for k in 0..N {
+                registers[k][lane] = row[lane][k].load(Relaxed);
+            }
+        }
+        true
+    }
+    #[inline(always)]
+    fn store_row<const N: usize>(&mut self, at: u64, registers: &[Lanes; N]) -> bool {
+        let Some(row) = self.0.row::<N>(at) else { return false };
+        for lane in 0..32 {
+            for k in 0..N {
+                row[lane][k].store(registers[k][lane], Relaxed);
+            }
+        }
+        true
     }
     #[inline(always)]
     fn store8(&mut self, at: u64, value: u32) {
@@ -95,6 +144,12 @@ impl Words<'_> {
     #[inline(always)]
     fn word_mut(&mut self, at: u64) -> &mut u32 {
         &mut self.words[(at >> 2) as usize * self.stride + self.first]
+    }
+    /// Where 32 · N consecutive dwords lie, if they do.
+    #[inline(always)]
+    fn row<const N: usize>(&self, at: u64) -> Option<std::ops::Range<usize>> {
+        let first = (at >> 2) as usize;
+        (at & 3 == 0 && self.stride == 1).then_some(first..first + 32 * N)
     }
     #[inline(always)]
     fn merge(&mut self, at: u64, mask: u32, value: u32) {
@@ -137,6 +192,63 @@ impl Place for Words<'_> {
             *word = self.load32(at + 4 * k as u64);
         }
         words
+    }
+    #[inline(always)]
+    fn load_row<const N: usize>(&self, at: u64, registers: &mut [Lanes; N]) -> bool {
+        let Some(row) = self.row::<N>(at).and_then(|range| self.words.get(range)) else { return false };
+        let (row, _) = row.as_chunks::<N>();
+        for (lane, words) in row.iter().enumerate().take(32) {
+            for k in 0..N {
+                registers[k][lane] = words[k];
+            }
+        }
+        true
+    }
+    #[inline(always)]
+    fn store_row<const N: usize>(&mut self, at: u64, registers: &[Lanes; N]) -> bool {
+        let Some(row) = self.row::<N>(at).and_then(|range| self.words.get_mut(range)) else { return false };
+        let (row, _) = row.as_chunks_mut::<N>();
+        for (lane, words) in row.iter_mut().enumerate().take(32) {
+            for k in 0..N {
+                words[k] = registers[k][lane];
+            }
+        }
+        true
+    }
+    #[inline(always)]
+    fn load_all<const N: usize>(&self, at: &[u64; 32], registers: &mut [Lanes; N]) {
+        // A lane's dwords together first, then register by register: the second loop is shuffles.
+        let mut rows = [[0; N]; 32];
+        for (row, &at) in rows.iter_mut().zip(at) {
+            *row = self.load_words::<N>(at);
+        }
+        for lane in 0..32 {
+            for k in 0..N {
+                registers[k][lane] = rows[lane][k];
+            }
+        }
+    }
+    #[inline(always)]
+    fn store_all<const N: usize>(&mut self, at: &[u64; 32], registers: &[Lanes; N]) {
+        let mut rows = [[0; N]; 32];
+        for lane in 0..32 {
+            for k in 0..N {
+                rows[lane][k] = registers[k][lane];
+            }
+        }
+        for (row, &at) in rows.iter().zip(at) {
+            let first = (at >> 2) as usize;
+            if at & 3 == 0
+                && self.stride == 1
+                && let Some(words) = self.words.get_mut(first..first + N)
+            {
+                words.copy_from_slice(row);
+                continue;
+            }
+            for (k, &word) in row.iter().enumerate() {
+                self.store32(at + 4 * k as u64, word);
+            }
+        }
     }
     #[inline(always)]
     fn store8(&mut self, at: u64, value: u32) {
@@ -185,6 +297,23 @@ pub trait LaneOp {
     fn moved(&self) -> Moved;
     /// Does it for one lane; bounds and alignment have been checked.
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs);
+    /// Does it for all lanes.
+    #[inline(always)]
+    fn run_all<P: Place>(&self, place: &mut P, at: &[u64; 32], vgpr: &mut Vgprs) {
+        for (lane, &at) in at.iter().enumerate() {
+            self.run(place, at, lane, vgpr);
+        }
+    }
+}
+
+/// Whether each lane's N dwords follow those of the lane before.
+#[inline(always)]
+fn consecutive<const N: usize>(at: &[u64; 32]) -> bool {
+    let mut differences = 0;
+    for (lane, &at_lane) in at.iter().enumerate() {
+        differences |= at_lane ^ at[0].wrapping_add(4 * (N * lane) as u64);
+    }
+    differences == 0
 }
 
 /// Size, extension and destination half of a load.
@@ -243,21 +372,12 @@ impl Load {
     }
 }
 
-/// A load into registers from `dst` on.
+/// A load of any size into registers from `dst` on.
 pub struct LoadTo {
     /// What is read.
     pub load: Load,
     /// First destination register.
     pub dst: u8,
-}
-
-impl LoadTo {
-    #[inline(always)]
-    fn put<const N: usize>(&self, words: [u32; N], lane: usize, vgpr: &mut Vgprs) {
-        for (k, word) in words.into_iter().enumerate() {
-            vgpr[self.dst.wrapping_add(k as u8) as usize][lane] = word;
-        }
-    }
 }
 
 impl LaneOp for LoadTo {
@@ -277,11 +397,51 @@ impl LaneOp for LoadTo {
                 let out = &mut vgpr[self.dst as usize][lane];
                 *out = self.load.extend(raw, *out);
             }
-            4 => self.put(place.load_words::<1>(at), lane, vgpr),
-            8 => self.put(place.load_words::<2>(at), lane, vgpr),
-            12 => self.put(place.load_words::<3>(at), lane, vgpr),
-            _ => self.put(place.load_words::<4>(at), lane, vgpr),
+            4 => LoadWords::<1> { dst: self.dst }.run(place, at, lane, vgpr),
+            8 => LoadWords::<2> { dst: self.dst }.run(place, at, lane, vgpr),
+            12 => LoadWords::<3> { dst: self.dst }.run(place, at, lane, vgpr),
+            _ => LoadWords::<4> { dst: self.dst }.run(place, at, lane, vgpr),
         }
+    }
+}
+
+/// A load of N dwords into registers from `dst` on. The number is in the type, so that loops over it are compiled for it.
+pub struct LoadWords<const N: usize> {
+    /// First destination register.
+    pub dst: u8,
+}
+
+impl<const N: usize> LoadWords<N> {
+    /// The same as the metadata of other loads has it.
+    const LOAD: Load = Load { bytes: 4 * N as u32, signed: false, high: None };
+}
+
+impl<const N: usize> LaneOp for LoadWords<N> {
+    const ACCESS: Access = Access::Load;
+    #[inline(always)]
+    fn bytes(&self) -> u32 {
+        4 * N as u32
+    }
+    fn moved(&self) -> Moved {
+        Moved::Load { load: Self::LOAD, dst: self.dst }
+    }
+    #[inline(always)]
+    fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
+        for (k, word) in place.load_words::<N>(at).into_iter().enumerate() {
+            vgpr[self.dst.wrapping_add(k as u8) as usize][lane] = word;
+        }
+    }
+    #[inline(always)]
+    fn run_all<P: Place>(&self, place: &mut P, at: &[u64; 32], vgpr: &mut Vgprs) {
+        let registers = vgpr.get_mut(self.dst as usize..).and_then(|rest| rest.first_chunk_mut::<N>());
+        let Some(registers) = registers else {
+            // No decoded instruction gets here: its registers do not pass the last one.
+            return at.iter().enumerate().for_each(|(lane, &at)| self.run(place, at, lane, vgpr));
+        };
+        if consecutive::<N>(at) && place.load_row(at[0], registers) {
+            return;
+        }
+        place.load_all(at, registers);
     }
 }
 
@@ -314,7 +474,7 @@ impl Store {
     }
 }
 
-/// A store of registers from `data` on.
+/// A store of any size of registers from `data` on.
 pub struct StoreFrom {
     /// What is written.
     pub store: Store,
@@ -342,6 +502,43 @@ impl LaneOp for StoreFrom {
                     place.store32(at + 4 * k as u64, vgpr[self.data.wrapping_add(k as u8) as usize][lane]);
                 }
             }
+        }
+    }
+}
+
+/// A store of N registers from `data` on.
+pub struct StoreWords<const N: usize> {
+    /// First data register.
+    pub data: u8,
+}
+
+impl<const N: usize> StoreWords<N> {
+    /// The same as the metadata of other stores has it.
+    const STORE: Store = Store { bytes: 4 * N as u32, high: false };
+}
+
+impl<const N: usize> LaneOp for StoreWords<N> {
+    const ACCESS: Access = Access::Store;
+    #[inline(always)]
+    fn bytes(&self) -> u32 {
+        4 * N as u32
+    }
+    fn moved(&self) -> Moved {
+        Moved::Store { store: Self::STORE, data: self.data }
+    }
+    #[inline(always)]
+    fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
+        for k in 0..N {
+            place.store32(at + 4 * k as u64, vgpr[self.data.wrapping_add(k as u8) as usize][lane]);
+        }
+    }
+    #[inline(always)]
+    fn run_all<P: Place>(&self, place: &mut P, at: &[u64; 32], vgpr: &mut Vgprs) {
+        let Some(registers) = vgpr.get(self.data as usize..).and_then(|rest| rest.first_chunk::<N>()) else {
+            return at.iter().enumerate().for_each(|(lane, &at)| self.run(place, at, lane, vgpr));
+        };
+        if !(consecutive::<N>(at) && place.store_row(at[0], registers)) {
+            place.store_all(at, registers);
         }
     }
 }
@@ -465,9 +662,11 @@ pub fn global<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], mask: u32, op: &O) 
     {
         let (base, place) = (region.base(), &mut Global(region));
         if mask == u32::MAX {
-            for (lane, &address) in addresses.iter().enumerate() {
-                op.run(place, address - base, lane, vgpr);
+            let mut offsets = *addresses;
+            for offset in &mut offsets {
+                *offset -= base;
             }
+            op.run_all(place, &offsets, vgpr);
         } else {
             for lane in lanes_of(mask) {
                 op.run(place, addresses[lane] - base, lane, vgpr);
@@ -549,9 +748,7 @@ pub fn lds<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], mask: u32, op: &O) -> 
     let (lds, vgpr) = (&mut *cx.lds, &mut *cx.wave.vgpr);
     let place = &mut Words { words: &mut lds.words, stride: 1, first: 0 };
     if mask == u32::MAX {
-        for (lane, &address) in addresses.iter().enumerate() {
-            op.run(place, address, lane, vgpr);
-        }
+        op.run_all(place, addresses, vgpr);
     } else {
         for lane in lanes_of(mask) {
             op.run(place, addresses[lane], lane, vgpr);

@@ -17,11 +17,17 @@ const DEFAULT_MODE: u32 = 0xf0;
 const MODE_FIELDS: u32 = 1 << 23 | 0xff;
 
 /// Passes on the context where MODE has the rounding and the denormals that are implemented.
+#[inline(always)]
 pub fn default_mode<'x, 'c>(cx: &'x mut Cx<'c>, inst: &Inst) -> Result<&'x mut Cx<'c>, Box<Fault>> {
     match cx.wave.mode & MODE_FIELDS {
         DEFAULT_MODE => Ok(cx),
-        mode => unsupported(inst, format!("with float mode {mode:#x}, not {DEFAULT_MODE:#x}")),
+        mode => other_mode(inst, mode),
     }
+}
+
+#[cold]
+fn other_mode<T>(inst: &Inst, mode: u32) -> Result<T, Box<Fault>> {
+    unsupported(inst, format!("with float mode {mode:#x}, not {DEFAULT_MODE:#x}"))
 }
 
 fn unsupported<T>(inst: &Inst, what: impl std::fmt::Display) -> Result<T, Box<Fault>> {

@@ -6,7 +6,9 @@ use super::operand::{vgpr, vgpr_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::atomics::{self as a, Op32, Op64};
 use crate::execute::exchange;
-use crate::execute::memory_ops::{Atomic32, Atomic64, LaneOp, Load, LoadTo, Store, StoreFrom, lds};
+use crate::execute::memory_ops::{
+    self, Atomic32, Atomic64, LaneOp, Load, LoadTo, LoadWords, Store, StoreFrom, StoreWords,
+};
 use crate::execute::scalar::unsupported;
 use crate::wave::{Cx, Exec, Flow, M0, Step};
 
@@ -62,9 +64,9 @@ pub static ROWS: &[Row] = &[
     atomic(10, "ds_or_b32", No, B32, |cx, i| atomic32(cx, i, a::or32)),
     atomic(11, "ds_xor_b32", No, B32, |cx, i| atomic32(cx, i, a::xor32)),
     atomic2(12, "ds_mskor_b32", No, B32, 0, |cx, i| atomic32(cx, i, a::mskor32)),
-    store(13, "ds_store_b32", B32, |cx, i| store_one(cx, i, Store::B32)),
-    store2(14, "ds_store_2addr_b32", B32, TWO, |cx, i| store_two(cx, i, Store::B32)),
-    store2(15, "ds_store_2addr_stride64_b32", B32, TWO | STRIDE64, |cx, i| store_two(cx, i, Store::B32)),
+    store(13, "ds_store_b32", B32, store_words::<1>),
+    store2(14, "ds_store_2addr_b32", B32, TWO, store_two::<1>),
+    store2(15, "ds_store_2addr_stride64_b32", B32, TWO | STRIDE64, store_two::<1>),
     atomic2(16, "ds_cmpstore_b32", No, B32, 0, |cx, i| atomic32(cx, i, a::cmpswap32)),
     atomic(18, "ds_min_num_f32", No, B32, |cx, i| float32(cx, i, a::lds_min_num_f32)),
     atomic(19, "ds_max_num_f32", No, B32, |cx, i| float32(cx, i, a::lds_max_num_f32)),
@@ -92,15 +94,15 @@ pub static ROWS: &[Row] = &[
     atomic(50, "ds_min_num_rtn_f32", B32, B32, |cx, i| float32(cx, i, a::lds_min_num_f32)),
     atomic(51, "ds_max_num_rtn_f32", B32, B32, |cx, i| float32(cx, i, a::lds_max_num_f32)),
     Row { op: 53, name: "ds_swizzle_b32", d: B32, s: [B32, No, No], flags: SWIZZLE, exec: swizzle },
-    load(54, "ds_load_b32", B32, |cx, i| load_one(cx, i, Load::B32)),
-    Row { op: 55, name: "ds_load_2addr_b32", d: B64, s: [B32, No, No], flags: TWO, exec: load_two32 },
+    load(54, "ds_load_b32", B32, load_words::<1>),
+    Row { op: 55, name: "ds_load_2addr_b32", d: B64, s: [B32, No, No], flags: TWO, exec: load_two::<1> },
     Row {
         op: 56,
         name: "ds_load_2addr_stride64_b32",
         d: B64,
         s: [B32, No, No],
         flags: TWO | STRIDE64,
-        exec: load_two32,
+        exec: load_two::<1>,
     },
     load(57, "ds_load_i8", B32, |cx, i| load_one(cx, i, Load::I8)),
     load(58, "ds_load_u8", B32, |cx, i| load_one(cx, i, Load::U8)),
@@ -121,9 +123,9 @@ pub static ROWS: &[Row] = &[
     atomic(74, "ds_or_b64", No, B64, |cx, i| atomic64(cx, i, a::or64)),
     atomic(75, "ds_xor_b64", No, B64, |cx, i| atomic64(cx, i, a::xor64)),
     atomic2(76, "ds_mskor_b64", No, B64, 0, |cx, i| atomic64(cx, i, a::mskor64)),
-    store(77, "ds_store_b64", B64, |cx, i| store_one(cx, i, Store::B64)),
-    store2(78, "ds_store_2addr_b64", B64, TWO, |cx, i| store_two(cx, i, Store::B64)),
-    store2(79, "ds_store_2addr_stride64_b64", B64, TWO | STRIDE64, |cx, i| store_two(cx, i, Store::B64)),
+    store(77, "ds_store_b64", B64, store_words::<2>),
+    store2(78, "ds_store_2addr_b64", B64, TWO, store_two::<2>),
+    store2(79, "ds_store_2addr_stride64_b64", B64, TWO | STRIDE64, store_two::<2>),
     atomic2(80, "ds_cmpstore_b64", No, B64, 0, |cx, i| atomic64(cx, i, a::cmpswap64)),
     atomic(82, "ds_min_num_f64", No, B64, |cx, i| float64(cx, i, a::lds_min_num_f64)),
     atomic(83, "ds_max_num_f64", No, B64, |cx, i| float64(cx, i, a::lds_max_num_f64)),
@@ -146,15 +148,15 @@ pub static ROWS: &[Row] = &[
     atomic2(112, "ds_cmpstore_rtn_b64", B64, B64, 0, |cx, i| atomic64(cx, i, a::cmpswap64)),
     atomic(114, "ds_min_num_rtn_f64", B64, B64, |cx, i| float64(cx, i, a::lds_min_num_f64)),
     atomic(115, "ds_max_num_rtn_f64", B64, B64, |cx, i| float64(cx, i, a::lds_max_num_f64)),
-    load(118, "ds_load_b64", B64, |cx, i| load_one(cx, i, Load::B64)),
-    Row { op: 119, name: "ds_load_2addr_b64", d: B128, s: [B32, No, No], flags: TWO, exec: load_two64 },
+    load(118, "ds_load_b64", B64, load_words::<2>),
+    Row { op: 119, name: "ds_load_2addr_b64", d: B128, s: [B32, No, No], flags: TWO, exec: load_two::<2> },
     Row {
         op: 120,
         name: "ds_load_2addr_stride64_b64",
         d: B128,
         s: [B32, No, No],
         flags: TWO | STRIDE64,
-        exec: load_two64,
+        exec: load_two::<2>,
     },
     atomic(121, "ds_add_rtn_f32", B32, B32, |cx, i| float32(cx, i, a::lds_add_f32)),
     atomic(126, "ds_condxchg32_rtn_b64", B64, B64, |cx, i| atomic64(cx, i, a::condxchg)),
@@ -179,13 +181,13 @@ pub static ROWS: &[Row] = &[
     atomic(178, "ds_permute_b32", B32, B32, permute),
     atomic(179, "ds_bpermute_b32", B32, B32, |cx, i| bpermute(cx, i, false)),
     atomic(205, "ds_bpermute_fi_b32", B32, B32, |cx, i| bpermute(cx, i, true)),
-    store(222, "ds_store_b96", B96, |cx, i| store_one(cx, i, Store::B96)),
-    store(223, "ds_store_b128", B128, |cx, i| store_one(cx, i, Store::B128)),
+    store(222, "ds_store_b96", B96, store_words::<3>),
+    store(223, "ds_store_b128", B128, store_words::<4>),
     bvh(224, "ds_bvh_stack_push4_pop1_rtn_b32", B32, B128),
     bvh(225, "ds_bvh_stack_push8_pop1_rtn_b32", B32, B256),
     bvh(226, "ds_bvh_stack_push8_pop2_rtn_b64", B64, B256),
-    load(254, "ds_load_b96", B96, |cx, i| load_one(cx, i, Load::B96)),
-    load(255, "ds_load_b128", B128, |cx, i| load_one(cx, i, Load::B128)),
+    load(254, "ds_load_b96", B96, load_words::<3>),
+    load(255, "ds_load_b128", B128, load_words::<4>),
 ];
 
 /// Decodes one instruction of this format. Fields that an instruction does not use must be 0, as LLVM wants them.
@@ -295,11 +297,26 @@ fn addresses(cx: &Cx, inst: &Inst, offset: u32) -> [u64; 32] {
     out
 }
 
-#[inline(always)]
 fn at<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], op: &O) -> Step {
-    let mask = cx.wave.exec();
-    lds(cx, addresses, mask, op)?;
-    Ok(Flow::Next)
+    let arch = cx.arch;
+    arch.dispatch(AtLds { cx, addresses, op })
+}
+
+/// An access for `pulp`: bounds and words of all lanes are vector arithmetic.
+struct AtLds<'x, 'c, O> {
+    cx: &'x mut Cx<'c>,
+    addresses: &'x [u64; 32],
+    op: &'x O,
+}
+
+impl<O: LaneOp> pulp::NullaryFnOnce for AtLds<'_, '_, O> {
+    type Output = Step;
+    #[inline(always)]
+    fn call(self) -> Step {
+        let mask = self.cx.wave.exec();
+        memory_ops::lds(self.cx, self.addresses, mask, self.op)?;
+        Ok(Flow::Next)
+    }
 }
 
 /// Byte offsets of a two-address form.
@@ -308,37 +325,38 @@ fn two_offsets(inst: &Inst, element_bytes: u32) -> [u32; 2] {
     [(inst.imm as u32 & 0xff) * scale, (inst.imm as u32 >> 16) * scale]
 }
 
-#[inline(always)]
 fn load_one(cx: &mut Cx, inst: &Inst, load: Load) -> Step {
     let addresses = addresses(cx, inst, inst.imm as u32);
     at(cx, &addresses, &LoadTo { load, dst: inst.dst })
 }
 
+/// Loads of whole dwords are compiled for their number.
+fn load_words<const N: usize>(cx: &mut Cx, inst: &Inst) -> Step {
+    let addresses = addresses(cx, inst, inst.imm as u32);
+    at(cx, &addresses, &LoadWords::<N> { dst: inst.dst })
+}
+
 /// Both addresses are read before the first destination is written: it may be the address register.
-fn load_two(cx: &mut Cx, inst: &Inst, load: Load) -> Step {
-    let [first, second] = two_offsets(inst, load.bytes()).map(|offset| addresses(cx, inst, offset));
-    at(cx, &first, &LoadTo { load, dst: inst.dst })?;
-    at(cx, &second, &LoadTo { load, dst: inst.dst.wrapping_add((load.bytes() / 4) as u8) })
+fn load_two<const N: usize>(cx: &mut Cx, inst: &Inst) -> Step {
+    let [first, second] = two_offsets(inst, 4 * N as u32).map(|offset| addresses(cx, inst, offset));
+    at(cx, &first, &LoadWords::<N> { dst: inst.dst })?;
+    at(cx, &second, &LoadWords::<N> { dst: inst.dst.wrapping_add(N as u8) })
 }
 
-fn load_two32(cx: &mut Cx, inst: &Inst) -> Step {
-    load_two(cx, inst, Load::B32)
-}
-
-fn load_two64(cx: &mut Cx, inst: &Inst) -> Step {
-    load_two(cx, inst, Load::B64)
-}
-
-#[inline(always)]
 fn store_one(cx: &mut Cx, inst: &Inst, store: Store) -> Step {
     let addresses = addresses(cx, inst, inst.imm as u32);
     at(cx, &addresses, &StoreFrom { store, data: register(inst.src[1]) })
 }
 
-fn store_two(cx: &mut Cx, inst: &Inst, store: Store) -> Step {
-    let [first, second] = two_offsets(inst, store.bytes()).map(|offset| addresses(cx, inst, offset));
-    at(cx, &first, &StoreFrom { store, data: register(inst.src[1]) })?;
-    at(cx, &second, &StoreFrom { store, data: register(inst.src[2]) })
+fn store_words<const N: usize>(cx: &mut Cx, inst: &Inst) -> Step {
+    let addresses = addresses(cx, inst, inst.imm as u32);
+    at(cx, &addresses, &StoreWords::<N> { data: register(inst.src[1]) })
+}
+
+fn store_two<const N: usize>(cx: &mut Cx, inst: &Inst) -> Step {
+    let [first, second] = two_offsets(inst, 4 * N as u32).map(|offset| addresses(cx, inst, offset));
+    at(cx, &first, &StoreWords::<N> { data: register(inst.src[1]) })?;
+    at(cx, &second, &StoreWords::<N> { data: register(inst.src[2]) })
 }
 
 fn returned(inst: &Inst) -> Option<u8> {
@@ -401,7 +419,7 @@ fn count(cx: &mut Cx, inst: &Inst, op: Op32) -> Step {
     let lane = mask.trailing_zeros() as usize;
     cx.wave.vgpr[inst.dst as usize][lane] = mask.count_ones();
     let atomic = Atomic32 { op, data: inst.dst, second: inst.dst, dst: Some(inst.dst) };
-    lds(cx, &[address; 32], one, &atomic)?;
+    memory_ops::lds(cx, &[address; 32], one, &atomic)?;
     let old = cx.wave.vgpr[inst.dst as usize][lane];
     cx.wave.set_lanes(inst.dst, mask, &[old; 32]);
     Ok(Flow::Next)

@@ -5,7 +5,9 @@
 use super::operand::{sgpr, sgpr_text, vgpr, vgpr_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty};
 use crate::execute::atomics::{self as a, Op32, Op64};
-use crate::execute::memory_ops::{self as ops, Atomic32, Atomic64, LaneOp, Load, LoadTo, Store, StoreFrom};
+use crate::execute::memory_ops::{
+    self as ops, Atomic32, Atomic64, LaneOp, Load, LoadTo, LoadWords, Store, StoreFrom, StoreWords,
+};
 use crate::execute::transpose;
 use crate::fault::Fault;
 use crate::wave::{Cx, Flow, M0, NULL, Step};
@@ -44,16 +46,16 @@ pub static ROWS: &[Row] = rows! {
     17 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_i8" B32 None 0, |cx, i| load(cx, i, Load::I8);
     18 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_u16" B32 None 0, |cx, i| load(cx, i, Load::U16);
     19 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_i16" B32 None 0, |cx, i| load(cx, i, Load::I16);
-    20 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_b32" B32 None 0, |cx, i| load_wide(cx, i, Load::B32);
-    21 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_b64" B64 None 0, |cx, i| load_wide(cx, i, Load::B64);
-    22 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_b96" B96 None 0, |cx, i| load_wide(cx, i, Load::B96);
-    23 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_b128" B128 None 0, |cx, i| load_wide(cx, i, Load::B128);
+    20 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_b32" B32 None 0, load_words::<1>;
+    21 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_b64" B64 None 0, load_words::<2>;
+    22 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_b96" B96 None 0, load_words::<3>;
+    23 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_b128" B128 None 0, load_words::<4>;
     24 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b8" None B32 0, |cx, i| store(cx, i, Store::B8);
     25 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b16" None B32 0, |cx, i| store(cx, i, Store::B16);
-    26 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b32" None B32 0, |cx, i| store_wide(cx, i, Store::B32);
-    27 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b64" None B64 0, |cx, i| store_wide(cx, i, Store::B64);
-    28 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b96" None B96 0, |cx, i| store_wide(cx, i, Store::B96);
-    29 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b128" None B128 0, |cx, i| store_wide(cx, i, Store::B128);
+    26 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b32" None B32 0, store_words::<1>;
+    27 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b64" None B64 0, store_words::<2>;
+    28 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b96" None B96 0, store_words::<3>;
+    29 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_store_b128" None B128 0, store_words::<4>;
     30 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_d16_u8" B32 None 0, |cx, i| load(cx, i, Load::D16_U8);
     31 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_d16_i8" B32 None 0, |cx, i| load(cx, i, Load::D16_I8);
     32 [FLAT "flat", GLOBAL "global", SCRATCH "scratch"] "_load_d16_b16" B32 None 0, |cx, i| load(cx, i, Load::D16_B16);
@@ -350,19 +352,17 @@ fn load(cx: &mut Cx, inst: &Inst, load: Load) -> Step {
     at(cx, inst, &LoadTo { load, dst: inst.dst })
 }
 
-/// Wide loads are compiled for their size.
-#[inline(always)]
-fn load_wide(cx: &mut Cx, inst: &Inst, load: Load) -> Step {
-    at(cx, inst, &LoadTo { load, dst: inst.dst })
+/// Loads of whole dwords are compiled for their number.
+fn load_words<const N: usize>(cx: &mut Cx, inst: &Inst) -> Step {
+    at(cx, inst, &LoadWords::<N> { dst: inst.dst })
 }
 
 fn store(cx: &mut Cx, inst: &Inst, store: Store) -> Step {
     at(cx, inst, &StoreFrom { store, data: number(inst.src[1]) })
 }
 
-#[inline(always)]
-fn store_wide(cx: &mut Cx, inst: &Inst, store: Store) -> Step {
-    at(cx, inst, &StoreFrom { store, data: number(inst.src[1]) })
+fn store_words<const N: usize>(cx: &mut Cx, inst: &Inst) -> Step {
+    at(cx, inst, &StoreWords::<N> { data: number(inst.src[1]) })
 }
 
 fn atomic32(cx: &mut Cx, inst: &Inst, op: Op32) -> Step {
@@ -430,7 +430,7 @@ fn whole_wave(cx: &Cx, inst: &Inst) -> Result<bool, Box<Fault>> {
 
 fn load_tr_b128(cx: &mut Cx, inst: &Inst) -> Step {
     if whole_wave(cx, inst)? {
-        at(cx, inst, &LoadTo { load: Load::B128, dst: inst.dst })?;
+        at(cx, inst, &LoadWords::<4> { dst: inst.dst })?;
         transpose::halves(&mut cx.wave.vgpr, inst.dst);
     }
     Ok(Flow::Next)

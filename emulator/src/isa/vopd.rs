@@ -3,8 +3,9 @@
 
 use super::operand::{LITERAL, is_inline, src, src_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
+use crate::execute::lanes::B32;
 use crate::execute::packed::{dot2_bf16, dot2_f16};
-use crate::execute::{float, soft_float};
+use crate::execute::{float, plain, soft_float};
 use crate::wave::{Cx, Exec, Flow, Lanes, Step, Wave};
 
 /// The destination is a source as well.
@@ -130,11 +131,20 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
     }
 }
 
-/// Computes one half, runs the other (which reads its operands now), then writes: neither sees the other's result.
+/// One half, then the other. Both read their operands before either writes: where the second reads what the first one writes, the
+/// first one's result waits.
 #[inline(always)]
 fn lanes(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step {
-    let result = cx.arch.dispatch(Half { wave: cx.wave, inst, f });
-    finish(cx, inst, &result)
+    let waits = inst.second.as_ref().is_some_and(|second| second.src.contains(&Src::Vgpr(inst.dst)));
+    if waits || cx.wave.exec() != u32::MAX {
+        let result = cx.arch.dispatch(Half { wave: cx.wave, inst, f });
+        return finish(cx, inst, &result);
+    }
+    plain::run::<B32, B32, B32, B32>(cx, inst, f);
+    match &inst.second {
+        Some(second) => (second.row.exec)(cx, second),
+        None => Ok(Flow::Next),
+    }
 }
 
 /// The lane loop of one half, for `pulp`: reading the operands is compiled for AVX2 with it.

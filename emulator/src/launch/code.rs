@@ -1,12 +1,14 @@
 //! A code object in device memory, its code decoded once. Words that are no instruction trap when they are executed, not before: there
 //! may be data between functions.
 
+use super::group::Group;
 use crate::code_object::{CodeObject, Kernel, RelocationKind};
 use crate::fault::Fault;
 use crate::isa::effects::Effects;
 use crate::isa::{self, DecodeError, Format, Inst, Row, Src, Ty};
 use crate::memory::{Memory, MemoryError};
 use crate::wave::{Cx, Exec, Step};
+use std::sync::{Mutex, PoisonError};
 
 /// What kind of work an instruction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,17 +98,34 @@ impl Class {
     }
 }
 
+/// Instructions from one on that run through to the last.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Straight {
+    /// How many, with this one; 0 where this one may do otherwise than go on behind itself, or looks at the program counter.
+    pub count: u32,
+    /// One past the highest vector register they name.
+    pub vgprs: u16,
+    /// From this one to the next of them that does anything.
+    pub step: u16,
+}
+
 /// One instruction, ready to run.
 pub(super) struct Op {
     pub exec: Exec,
     pub next: u32,
     pub bytes: u8,
+    /// Where it stands, in dwords from the start of the code.
+    pub at: u32,
     pub class: u8,
     /// One past the highest vector register it names.
     pub vgprs: u16,
+    pub straight: Straight,
     pub inst: Inst,
     pub effects: Effects,
 }
+
+/// Instructions by class.
+pub(super) type Counts = [u64; Class::COUNT];
 
 /// Decoded code.
 pub(super) struct Code {
@@ -118,6 +137,8 @@ pub(super) struct Code {
     index: Vec<u32>,
     /// In order of address, then what starts inside another instruction, then one that stands for everything behind the code.
     pub ops: Vec<Op>,
+    /// Instructions by class before each of `ops`.
+    before: Vec<Counts>,
 }
 
 static BAD: Row = Row { op: 0, name: "?", d: Ty::None, s: [Ty::None; 3], flags: 0, exec: unknown };
@@ -151,7 +172,17 @@ fn stand_in(row: &'static Row, code: &[u32]) -> Op {
         dpp: None,
         second: None,
     };
-    Op { exec: row.exec, next: 0, bytes: 4, class: Class::Wait as u8, vgprs: 0, inst, effects: Effects::default() }
+    Op {
+        exec: row.exec,
+        next: 0,
+        bytes: 4,
+        at: 0,
+        class: Class::Wait as u8,
+        vgprs: 0,
+        straight: Straight::default(),
+        inst,
+        effects: Effects::default(),
+    }
 }
 
 fn op(code: &[u32]) -> Op {
@@ -162,13 +193,48 @@ fn op(code: &[u32]) -> Op {
                 exec: inst.row.exec,
                 next: 0,
                 bytes: inst.dwords * 4,
+                at: 0,
                 class: Class::of(&inst) as u8,
                 vgprs: effects.vgprs(),
+                straight: Straight::default(),
                 inst,
                 effects,
             }
         }
         Err(_) => stand_in(&BAD, code),
+    }
+}
+
+/// Whether an instruction always goes on behind itself and looks at neither the program counter nor the number of instructions.
+fn is_straight(inst: &Inst) -> bool {
+    match inst.format {
+        Format::Sopp => is_nothing(inst) || inst.row.name.starts_with("s_wait_"),
+        Format::Sop1 => !["pc_b64", "barrier", "sleep"].iter().any(|part| inst.row.name.contains(part)),
+        Format::Sopk => !matches!(inst.row.name, "s_call_b64" | "s_getreg_b32"),
+        _ => true,
+    }
+}
+
+/// Whether an instruction only counts: hints to hardware that this machine has no use for.
+fn is_nothing(inst: &Inst) -> bool {
+    matches!(inst.row.name, "s_nop" | "s_delay_alu" | "s_clause" | "s_wait_alu")
+}
+
+/// Says of each instruction what runs through from it on.
+fn straighten(ops: &mut [Op]) {
+    let mut after = Straight::default();
+    for position in (0..ops.len()).rev() {
+        let op = &ops[position];
+        let straight = op.inst.row.name != "?" && op.next as usize == position + 1 && is_straight(&op.inst);
+        after = match (straight, ops.get(position + 1)) {
+            (false, _) => Straight::default(),
+            (true, next) => {
+                let skips = next.is_some_and(|next| next.straight.count > 0 && is_nothing(&next.inst));
+                let step = if skips { after.step.saturating_add(1) } else { 1 };
+                Straight { count: after.count + 1, vgprs: op.vgprs.max(after.vgprs), step }
+            }
+        };
+        ops[position].straight = after;
     }
 }
 
@@ -208,9 +274,27 @@ impl Code {
         index[count] = ops.len() as u32;
         for (op, at) in ops.iter_mut().zip(starts) {
             op.next = index[(at + op.bytes as usize / 4).min(count)];
+            op.at = at as u32;
         }
-        ops.push(stand_in(&BEHIND, &[]));
-        Code { start, end: start + count as u64 * 4, index, ops }
+        ops.push(Op { at: count as u32, ..stand_in(&BEHIND, &[]) });
+        straighten(&mut ops);
+        let mut before = Vec::with_capacity(ops.len());
+        let mut counts = [0; Class::COUNT];
+        for op in &ops {
+            before.push(counts);
+            counts[op.class as usize] += 1;
+        }
+        Code { start, end: start + count as u64 * 4, index, ops, before }
+    }
+
+    /// Adds the instructions from `position` on, `count` of them, to `counts`.
+    #[inline(always)]
+    pub fn count(&self, position: usize, count: usize, counts: &mut Counts) {
+        if let (Some(from), Some(to)) = (self.before.get(position), self.before.get(position + count)) {
+            for (sum, (to, from)) in counts.iter_mut().zip(to.iter().zip(from)) {
+                *sum += to - from;
+            }
+        }
     }
 
     /// Position of the instruction at `pc`.
@@ -229,14 +313,19 @@ pub struct LoadedModule {
     object: CodeObject,
     base: u64,
     pub(super) code: Code,
+    /// Workgroups of launches that are over, for their memory.
+    spare: Mutex<Vec<Group>>,
 }
+
+/// Workgroups kept between launches. One of 32 waves has a megabyte of registers.
+const MOST_SPARE: usize = 8;
 
 impl LoadedModule {
     /// Copies the segments into one allocation, keeping their distances, applies the relocations and decodes the code.
     pub fn load(object: CodeObject, memory: &mut Memory) -> Result<LoadedModule, MemoryError> {
         let base = memory.alloc(object.image_bytes())?;
         match fill(&object, memory, base) {
-            Ok(code) => Ok(LoadedModule { object, base, code }),
+            Ok(code) => Ok(LoadedModule { object, base, code, spare: Mutex::default() }),
             Err(error) => {
                 memory.free(base)?;
                 Err(error)
@@ -252,6 +341,17 @@ impl LoadedModule {
         let position = self.code.position(pc).ok()?;
         let inst = &self.code.ops[position as usize].inst;
         (inst.row.name != "?").then(|| isa::text(inst, pc))
+    }
+    /// A workgroup that is over, if one is kept.
+    pub(super) fn take_spare(&self) -> Option<Group> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+    /// Keeps a workgroup that is over.
+    pub(super) fn keep_spare(&self, group: Group) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < MOST_SPARE {
+            spare.push(group);
+        }
     }
     /// What was loaded.
     pub fn object(&self) -> &CodeObject {

@@ -1,6 +1,6 @@
 //! One resident workgroup: its waves, LDS and barrier. It runs waves for a slice and knows nothing of other workgroups.
 
-use super::code::{Class, Code, LoadedModule};
+use super::code::{Code, Counts, LoadedModule};
 use super::setup::Plan;
 use crate::fault::{Fault, Trap};
 use crate::isa;
@@ -43,6 +43,8 @@ pub(super) struct Slot {
 pub(super) struct Group {
     pub id: [u32; 3],
     pub slots: Vec<Slot>,
+    /// More than this workgroup has waves, for their memory.
+    parked: Vec<Slot>,
     pub live: u32,
     pub lds: Lds,
     barrier_sites: bool,
@@ -61,7 +63,20 @@ pub(super) struct Context<'a> {
 impl Group {
     pub fn new(watch: Option<Watch>) -> Group {
         let lds = Lds { words: Vec::new(), bytes: 0 };
-        Group { id: [0; 3], slots: Vec::new(), live: 0, lds, barrier_sites: true, watch: watch.map(Box::new) }
+        Group {
+            id: [0; 3],
+            slots: Vec::new(),
+            parked: Vec::new(),
+            live: 0,
+            lds,
+            barrier_sites: true,
+            watch: watch.map(Box::new),
+        }
+    }
+
+    /// Whether it can serve in another launch: nothing has looked on.
+    pub fn is_reusable(&self) -> bool {
+        self.watch.is_none()
     }
 
     /// No workgroup follows.
@@ -81,9 +96,12 @@ impl Group {
         self.lds.words.clear();
         self.lds.words.resize(plan.lds_bytes.div_ceil(4) as usize, plan.options.fill);
         let count = plan.waves as usize;
-        self.slots.truncate(count);
+        if self.slots.len() > count {
+            self.parked.extend(self.slots.drain(count..));
+        }
         while self.slots.len() < count {
-            self.slots.push(Slot { wave: Wave::new(), status: Status::Ready, complete: false, site: 0 });
+            let new = || Slot { wave: Wave::new(), status: Status::Ready, complete: false, site: 0 };
+            self.slots.push(self.parked.pop().unwrap_or_else(new));
         }
         for (index, slot) in self.slots.iter_mut().enumerate() {
             slot.status = Status::Ready;
@@ -108,13 +126,7 @@ impl Group {
     }
 
     /// Runs wave `index` for at most `slice` instructions.
-    pub fn run(
-        &mut self,
-        cx: &Context,
-        index: usize,
-        slice: u64,
-        counts: &mut [u64; Class::COUNT],
-    ) -> Result<Slice, Box<Trap>> {
+    pub fn run(&mut self, cx: &Context, index: usize, slice: u64, counts: &mut Counts) -> Result<Slice, Box<Trap>> {
         let code = &cx.module.code;
         let limit = cx.plan.options.wave_limit;
         let end = self.slots[index].wave.executed.saturating_add(slice).min(limit);
@@ -283,12 +295,17 @@ fn start_wave(wave: &mut Wave, plan: &Plan, id: [u32; 3], index: u32) {
     wave.vgpr[..descriptor.vgprs().min(256) as usize].fill([fill; 32]);
     let [bx, by, _] = plan.info.block;
     let dims = descriptor.workitem_dims();
+    let (mut x, mut y, mut z) = (first % bx, first / bx % by, first / bx / by);
+    let (y_mask, z_mask) = (if dims >= 1 { u32::MAX } else { 0 }, if dims >= 2 { u32::MAX } else { 0 });
     for lane in 0..lanes {
-        let flat = first + lane;
-        let (x, y, z) = (flat % bx, flat / bx % by, flat / bx / by);
-        let y = if dims >= 1 { y } else { 0 };
-        let z = if dims >= 2 { z } else { 0 };
-        wave.vgpr[0][lane as usize] = x | y << 10 | z << 20;
+        wave.vgpr[0][lane as usize] = x | (y & y_mask) << 10 | (z & z_mask) << 20;
+        x += 1;
+        if x == bx {
+            (x, y) = (0, y + 1);
+        }
+        if y == by {
+            (y, z) = (0, z + 1);
+        }
     }
     wave.scratch_bytes = plan.scratch_bytes;
     wave.scratch.clear();
@@ -315,7 +332,7 @@ fn run_slice<const WATCHED: bool>(
     code: &Code,
     workgroup: [u32; 3],
     end: u64,
-    counts: &mut [u64; Class::COUNT],
+    counts: &mut Counts,
     watch: Option<&mut Watch>,
 ) -> Result<Stop, Box<Fault>> {
     let mut position = code.position(wave.pc)?;
@@ -325,6 +342,12 @@ fn run_slice<const WATCHED: bool>(
     let declared = context.plan.kernel.descriptor.vgprs().min(256) as u16;
     while cx.wave.executed < end {
         let op = &ops[position as usize];
+        let count = op.straight.count as u64;
+        if !WATCHED && count > 0 && op.straight.vgprs <= declared && count <= end - cx.wave.executed {
+            run_straight(&mut cx, code, position as usize, count as usize, counts)?;
+            position += count as u32;
+            continue;
+        }
         if op.vgprs > declared {
             return Err(Box::new(Fault::Register { register: op.vgprs - 1, declared }));
         }
@@ -358,6 +381,37 @@ fn run_slice<const WATCHED: bool>(
         }
     }
     Ok(Stop::Used)
+}
+
+/// Executes `count` instructions from `position` on, which run through: what is kept of each (where the wave is, how many it has
+/// executed, how many of each class) is kept once for all. What is only counted is stepped over.
+#[inline(always)]
+fn run_straight(
+    cx: &mut Cx,
+    code: &Code,
+    position: usize,
+    count: usize,
+    counts: &mut Counts,
+) -> Result<(), Box<Fault>> {
+    let ops = &code.ops[position..position + count];
+    let mut at = 0;
+    let mut fault = None;
+    while let Some(op) = ops.get(at) {
+        match (op.exec)(cx, &op.inst) {
+            Ok(flow) => debug_assert_eq!(flow, Flow::Next, "{}", op.inst.row.name),
+            Err(reason) => {
+                fault = Some(reason);
+                break;
+            }
+        }
+        at += op.straight.step as usize;
+    }
+    // A fault's instruction has been executed, and the wave is at it.
+    let (passed, executed) = if fault.is_some() { (at, at + 1) } else { (count, count) };
+    cx.wave.pc = code.start + code.ops.get(position + passed).map_or(0, |op| op.at as u64 * 4);
+    cx.wave.executed += executed as u64;
+    code.count(position, executed, counts);
+    fault.map_or(Ok(()), Err)
 }
 
 /// A fault with its place.

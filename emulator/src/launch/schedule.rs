@@ -128,8 +128,12 @@ fn work(shared: &Shared) {
         shared.stop.store(true, Relaxed);
         shared.trap.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(trap);
     }
-    for group in worker.spare.iter_mut().chain(worker.resident.iter_mut().map(|resident| &mut resident.group)) {
+    let resident = worker.resident.into_iter().map(|resident| resident.group);
+    for mut group in worker.spare.into_iter().chain(resident) {
         group.finish();
+        if group.is_reusable() {
+            shared.cx.module.keep_spare(group);
+        }
     }
     shared.stats.lock().unwrap_or_else(PoisonError::into_inner).add(&worker.stats);
 }
@@ -200,7 +204,9 @@ impl Worker<'_> {
         if number >= plan.groups {
             return false;
         }
-        let mut group = self.spare.pop().unwrap_or_else(|| Group::new(self.shared.watch.clone().map(Watch::new)));
+        let watch = &self.shared.watch;
+        let kept = self.spare.pop().or_else(|| if watch.is_none() { self.shared.cx.module.take_spare() } else { None });
+        let mut group = kept.unwrap_or_else(|| Group::new(watch.clone().map(Watch::new)));
         group.start(plan, number);
         self.stats.workgroups += 1;
         self.stats.waves += plan.waves as u64;
