@@ -1,4 +1,3 @@
 //! Benches and their dated records. Not tests: nothing here asserts a time.
 
 pub mod kernel_workloads;
-pub mod random_model;

@@ -7,16 +7,15 @@ use std::{hint::black_box, sync::Arc, time::Duration};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zynfer::{
     cpu::{CpuBackend, CpuOptions},
-    model::{forward::forward, ops::Ops, weights::Weights},
+    model::{config::ModelConfig, forward::forward, ops::Ops, random::RandomModel, weights::Weights},
 };
-use zynfer_benches::random_model::{RandomModel, qwen3_0_6b};
 
 const CONTEXT: usize = 4096 + 64;
 
 fn passes(criterion: &mut Criterion) {
-    let config = qwen3_0_6b();
+    let config = ModelConfig::published("qwen3-0.6b").expect("a published shape");
     let weights = Weights::new(&config);
-    let model = Arc::new(RandomModel::new(&config));
+    let model = Arc::new(RandomModel::new(&weights, 1));
     let bytes = model.bytes() as u64;
     let mut backend = CpuBackend::new(&config, &weights, model, CpuOptions::new(CONTEXT)).expect("the model loads");
     // Unwritten pages of the cache would all be the one page of zeros: write every position, with whatever the keys are.

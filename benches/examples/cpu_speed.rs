@@ -6,16 +6,16 @@ use std::sync::Arc;
 use zynfer::{
     cpu::{CpuBackend, CpuOptions},
     engine::{Engine, Flow, NoText, Request},
-    model::weights::Weights,
+    model::{config::ModelConfig, random::RandomModel, weights::Weights},
 };
-use zynfer_benches::random_model::{RandomModel, qwen3_0_6b};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let numbers: Vec<usize> = std::env::args().skip(1).map(|a| a.parse()).collect::<Result<_, _>>()?;
     let [threads, prompt, tokens] = std::array::from_fn(|i| numbers.get(i).copied().unwrap_or([0, 128, 32][i]));
-    let config = qwen3_0_6b();
-    let model = RandomModel::new(&config);
-    let (bytes, weights) = (model.bytes(), Weights::new(&config));
+    let config = ModelConfig::published("qwen3-0.6b").expect("a published shape");
+    let weights = Weights::new(&config);
+    let model = RandomModel::new(&weights, 1);
+    let bytes = model.bytes();
     let options = CpuOptions { threads, ..CpuOptions::new(prompt + tokens) };
     let backend = CpuBackend::new(&config, &weights, Arc::new(model), options)?;
     let threads = backend.threads();

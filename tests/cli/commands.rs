@@ -306,6 +306,8 @@ fn help_and_version_are_answers() {
         "template",
         "logits",
         "perplexity",
+        "bench",
+        "profile",
         "devices",
         "doctor",
         "isa",
@@ -316,9 +318,7 @@ fn help_and_version_are_answers() {
         let text = zynfer([command, "--help"]).ok();
         assert!(text.contains("Usage: zynfer"), "{command}: {text}");
     }
-    for command in ["serve", "bench", "profile"] {
-        assert!(!help.contains(&format!("\n  {command} ")), "{command} is listed and does not exist");
-    }
+    assert!(!help.contains("\n  serve "), "serve is listed and does not exist");
     assert!(help.contains("Examples:"));
     assert!(zynfer(["--version"]).ok().starts_with("zynfer 0."));
 }

@@ -1,6 +1,7 @@
 //! The built `zynfer` program as users run it: through pipes, files, signals and a pseudo-terminal. What the parts compute is judged
 //! in their own tests; here stand exit codes, streams, JSON shapes and messages, and that the whole way gives the reference's tokens.
 
+mod bench;
 mod chat;
 mod commands;
 mod counters;

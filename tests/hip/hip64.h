@@ -210,3 +210,4 @@ hipError_t hipExtModuleLaunchKernel(hipFunction_t f, uint32_t globalWorkSizeX, u
 const char *zynferEmulatorLastReport(void);
 int zynferEmulatorCounting(int on);
 const char *zynferEmulatorCounters(void);
+uint64_t zynferEmulatorInstructions(void);

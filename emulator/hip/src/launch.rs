@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use emulator::Memory;
@@ -170,6 +171,14 @@ impl Request {
     }
 }
 
+/// Wave-instructions of all launches so far.
+static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Wave-instructions of all launches of this process that ended well.
+pub fn instructions() -> u64 {
+    INSTRUCTIONS.load(Relaxed)
+}
+
 /// A loaded code object.
 pub struct Module {
     loaded: LoadedModule,
@@ -248,6 +257,7 @@ impl Module {
         if let Some(profile) = profile {
             stats::add(profile);
         }
+        INSTRUCTIONS.fetch_add(stats.total(), Relaxed);
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let (launches, sum) = counters.entry(kernel.name.clone()).or_default();
         *launches += 1;

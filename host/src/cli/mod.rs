@@ -2,6 +2,7 @@
 //! found in a kernel, 130 interrupted). One file per command; shared are [`model`] (opening one), [`sampling`], [`chat_prompt`],
 //! [`generate`] and [`output`] (streams, colour, progress). Nothing is computed here.
 
+mod bench;
 mod chat;
 mod chat_prompt;
 mod compile;
@@ -40,6 +41,7 @@ Examples:
   cat question.txt | zynfer run qwen3-0.6b.zynfer --chat --prompt-file -
   zynfer chat qwen3-0.6b.zynfer --system 'Answer in one sentence.'
   zynfer run qwen3-0.6b.zynfer --prompt Hi --backend emulator    # the GPU's machine code, without the GPU
+  zynfer bench --synthetic qwen3-0.6b --backend cpu
   zynfer doctor
 
 MODEL is a .zynfer file or a Hugging Face folder. Flags win over environment variables, these over the model's own defaults.
@@ -69,6 +71,7 @@ enum Command {
     Template(template::Args),
     Logits(logits::Args),
     Perplexity(perplexity::Args),
+    Bench(bench::Args),
     Devices(devices::Args),
     Doctor(doctor::Args),
     Isa(isa::Args),
@@ -112,6 +115,7 @@ fn dispatch(command: &Command, ui: &Ui) -> CliResult<()> {
         Command::Template(args) => template::run(args, ui),
         Command::Logits(args) => logits::run(args, ui),
         Command::Perplexity(args) => perplexity::run(args, ui),
+        Command::Bench(args) => bench::run(args, ui),
         Command::Devices(args) => devices::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
         Command::Isa(args) => isa::run(args, ui),

@@ -14,7 +14,7 @@ use crate::hip::Selector;
 use crate::hip::system::Surroundings;
 use crate::model::config::ModelConfig;
 use crate::model::ops::Ops;
-use crate::model::weights::Weights;
+use crate::model::weights::{TensorSource, Weights};
 use crate::text::{SpecialStrings, Tokenizer};
 
 use super::chat_prompt::special_strings;
@@ -108,6 +108,16 @@ impl BackendArgs {
             }
         }
     }
+
+    /// Whether the emulator was named.
+    pub(super) fn is_emulator(&self) -> bool {
+        self.backend == Backend::Emulator
+    }
+
+    /// `--ctx-size`.
+    pub(super) fn asked_context(&self) -> Option<usize> {
+        self.ctx_size
+    }
 }
 
 impl ModelArgs {
@@ -161,7 +171,7 @@ impl Model {
     pub(super) fn load(self, backend: &BackendArgs, context: usize, ui: &Ui) -> CliResult<Loaded> {
         let config = self.artifact.config().clone();
         let weights = Weights::new(&config);
-        let ops = open_backend(backend, &self.artifact, &config, &weights, context, ui)?;
+        let ops = open_backend(backend, Arc::new(self.artifact.clone()), &config, &weights, context, ui)?;
         // What was copied while loading must be what was checked.
         self.artifact.check_unchanged()?;
         let end_ids = self.artifact.end_ids().to_vec();
@@ -182,7 +192,7 @@ impl Model {
 }
 
 /// `asked` by the user, else what is wanted but no less than [`DEFAULT_CONTEXT`]; never over `most`, the model's.
-fn context(asked: Option<usize>, wanted: usize, most: usize) -> CliResult<usize> {
+pub(super) fn context(asked: Option<usize>, wanted: usize, most: usize) -> CliResult<usize> {
     match asked {
         Some(0) => Err(CliError::usage("--ctx-size: 0 tokens given, at least 1 is needed")),
         Some(size) if size > most => {
@@ -201,9 +211,10 @@ fn check_list() -> CliResult<()> {
     list.map(drop).map_err(|error| CliError::usage(format!("{NAME}: {error}")))
 }
 
-fn open_backend(
+/// Opens the backend that was asked for and loads the weights of `source`.
+pub(super) fn open_backend(
     args: &BackendArgs,
-    artifact: &Artifact,
+    source: Arc<dyn TensorSource>,
     config: &ModelConfig,
     weights: &Weights,
     context: usize,
@@ -224,14 +235,14 @@ fn open_backend(
     };
     let Some(kind) = kind else {
         let options = CpuOptions { threads: args.threads, ..CpuOptions::new(context) };
-        let backend = CpuBackend::new(config, weights, Arc::new(artifact.clone()), options);
+        let backend = CpuBackend::new(config, weights, source, options);
         return Ok(Box::new(backend.map_err(CliError::failed)?));
     };
     if kind == GpuKind::Emulator {
         check_list()?;
     }
     let options = gpu::Options { hip_library: args.hip_library.clone(), ..gpu::Options::new(context)? };
-    let opened = gpu::open(kind, &args.device, config, weights, artifact, &options)?;
+    let opened = gpu::open(kind, &args.device, config, weights, source.as_ref(), &options)?;
     for note in &opened.notes {
         ui.aside(note);
     }

@@ -112,19 +112,7 @@ mod tests {
     use super::*;
 
     fn config() -> ModelConfig {
-        ModelConfig {
-            hidden_size: 1024,
-            intermediate_size: 3072,
-            num_hidden_layers: 28,
-            num_attention_heads: 16,
-            num_key_value_heads: 8,
-            head_dim: 128,
-            vocab_size: 151_936,
-            max_position_embeddings: 40_960,
-            rms_norm_eps: 1e-6,
-            rope_theta: 1e6,
-            tie_word_embeddings: true,
-        }
+        ModelConfig::published("qwen3-0.6b").expect("a published shape")
     }
 
     #[test]

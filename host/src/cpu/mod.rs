@@ -12,6 +12,8 @@ mod linear;
 mod memory;
 mod rows;
 
+pub use memory::available as available_memory;
+
 use std::sync::Arc;
 
 use pulp::Arch;

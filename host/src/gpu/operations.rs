@@ -167,6 +167,10 @@ impl Ops for Gpu {
         self.plan.context_len
     }
 
+    fn wave_instructions(&self) -> Option<u64> {
+        self.stream.emulator_instructions()
+    }
+
     fn max_chunk(&self) -> usize {
         self.plan.max_chunk
     }

@@ -130,6 +130,8 @@ hip_symbols! {
         // Likewise: counts launches from now on (not 0) or no longer, and what was counted, as JSON valid until this thread asks again.
         fn zynferEmulatorCounting(on: c_int);
         fn zynferEmulatorCounters() -> *const c_char;
+        // Only the emulator has it: wave-instructions of all launches of this process so far.
+        fn zynferEmulatorInstructions() -> u64;
     }
 }
 

@@ -266,6 +266,13 @@ impl Library {
         unsafe { text(pointer) }
     }
 
+    /// Wave-instructions that this process has had the emulator execute; `None` on a card.
+    pub fn emulator_instructions(&self) -> Option<u64> {
+        let instructions = self.hip.zynferEmulatorInstructions?;
+        // SAFETY: takes nothing; the signature is the row's in `ffi`.
+        Some(unsafe { instructions() })
+    }
+
     pub(super) fn check(&self, call: &'static str, status: c_int) -> Result<(), HipError> {
         self.hip.check(call, status)
     }

@@ -37,6 +37,11 @@ impl Stream {
         &self.context
     }
 
+    /// Wave-instructions executed so far in this process; `None` where only a card could know.
+    pub fn emulator_instructions(&self) -> Option<u64> {
+        self.context.library.emulator_instructions()
+    }
+
     /// Waits until all queued work is done; a kernel's failure shows here at the latest.
     pub fn synchronize(&self) -> Result<(), HipError> {
         self.context.enter()?;

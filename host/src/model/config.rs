@@ -33,7 +33,34 @@ pub struct ModelConfig {
     pub tie_word_embeddings: bool,
 }
 
+/// Names of the published dense Qwen3 models whose shapes [`ModelConfig::published`] knows.
+pub const PUBLISHED: [&str; 4] = ["qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b"];
+
 impl ModelConfig {
+    /// The shape of a published model, for what needs no weights or random ones: measurements, plans, tests. One of [`PUBLISHED`].
+    pub fn published(name: &str) -> Option<Self> {
+        let (hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, tie_word_embeddings) = match name {
+            "qwen3-0.6b" => (1024, 3072, 28, 16, true),
+            "qwen3-1.7b" => (2048, 6144, 28, 16, true),
+            "qwen3-4b" => (2560, 9728, 36, 32, true),
+            "qwen3-8b" => (4096, 12_288, 36, 32, false),
+            _ => return None,
+        };
+        Some(Self {
+            hidden_size,
+            intermediate_size,
+            num_hidden_layers,
+            num_attention_heads,
+            num_key_value_heads: 8,
+            head_dim: 128,
+            vocab_size: 151_936,
+            max_position_embeddings: 40_960,
+            rms_norm_eps: 1e-6,
+            rope_theta: 1e6,
+            tie_word_embeddings,
+        })
+    }
+
     /// Elements of one token's queries: heads × head_dim.
     pub fn q_size(&self) -> usize {
         self.num_attention_heads * self.head_dim

@@ -4,5 +4,6 @@
 pub mod config;
 pub mod forward;
 pub mod ops;
+pub mod random;
 pub mod rope;
 pub mod weights;

@@ -83,6 +83,11 @@ pub trait Ops: Send {
     /// Final norm and lm_head over the last `rows` tokens of this pass: Logits `[rows, V]`.
     fn logits(&mut self, norm: TensorId, lm_head: TensorId, rows: usize) -> OpResult;
 
+    /// Wave-instructions that this process has executed so far, where the backend counts them: the emulator does.
+    fn wave_instructions(&self) -> Option<u64> {
+        None
+    }
+
     /// Waits, then copies Logits of the last `logits` call into `out`, `[rows, V]` f32.
     fn read_logits(&mut self, out: &mut Vec<f32>) -> OpResult;
     /// Waits, then the id of the largest logit of the last row; of equal ones the lowest id. A NaN anywhere is an error, and so

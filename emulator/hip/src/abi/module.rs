@@ -384,6 +384,7 @@ exports! {
 /// What else is exported here.
 pub const OTHER_SIGNATURES: &[Signature] = &[
     Signature { name: "hipKernelNameRef", parameters: &["Handle"], result: "*const c_char" },
+    Signature { name: "zynferEmulatorInstructions", parameters: &[], result: "u64" },
     Signature { name: "zynferEmulatorLastReport", parameters: &[], result: "*const c_char" },
 ];
 
@@ -395,6 +396,12 @@ pub extern "C" fn hipKernelNameRef(function: Handle) -> *const c_char {
         lock().function(function).map_or(std::ptr::null(), |(_, kernel)| kernel.c_name().as_ptr())
     });
     name.unwrap_or(std::ptr::null())
+}
+
+/// Wave-instructions of all launches of this process that ended well. Wraps after 2⁶⁴.
+#[unsafe(no_mangle)]
+pub extern "C" fn zynferEmulatorInstructions() -> u64 {
+    launch::instructions()
 }
 
 /// Why the device is lost, or why this thread's last launch was refused by the emulator; empty for neither. The text stays valid until this

@@ -1,0 +1,443 @@
+//! `zynfer bench`: prefill and decode rates, apart, each over several runs. The engine takes the times; here they become medians and a
+//! table. What the emulator needs is this computer's wall time and is called so: it says nothing about a card.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::artifact::{Artifact, LoadMode};
+use crate::engine::{Engine, Event, FinishReason, Flow, NoText, Request, Timings};
+use crate::model::config::{ModelConfig, PUBLISHED};
+use crate::model::random::RandomModel;
+use crate::model::weights::{TensorSource, Weights};
+
+use super::error::{CliError, CliResult};
+use super::interrupt;
+use super::model::{BackendArgs, context, open_backend};
+use super::output::{Ui, Unit, bytes};
+
+/// Seed of the synthetic weights.
+const SEED: u64 = 1;
+
+/// Measure prefill and decode rates
+///
+/// ppN evaluates a prompt of N tokens, tgN generates N tokens one by one; each runs once unmeasured and then --repeat times. Rates are
+/// medians, with the slowest and the fastest run beside them.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("subject").required(true).args(["model", "synthetic"]))]
+pub(super) struct Args {
+    /// A .zynfer file or a Hugging Face folder
+    #[arg(value_name = "MODEL")]
+    model: Option<PathBuf>,
+    /// The shape of a published model with random weights, made in memory
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(PUBLISHED))]
+    synthetic: Option<String>,
+    /// Tokens of the prompt; 0 measures no prefill [default: 512, on the emulator 32]
+    #[arg(short = 'p', long, value_name = "N")]
+    prompt: Option<usize>,
+    /// Tokens to generate; 0 measures no decode [default: 128, on the emulator 4]
+    #[arg(short = 'n', long, value_name = "N")]
+    tokens: Option<usize>,
+    /// Measured runs of each [default: 5, on the emulator 3]
+    #[arg(short = 'r', long, value_name = "R")]
+    repeat: Option<usize>,
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+struct Format {
+    /// Print a Markdown table, as without any of these
+    #[arg(long)]
+    md: bool,
+    /// Print comma-separated values under a header
+    #[arg(long)]
+    csv: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is measured.
+struct Subject {
+    name: String,
+    config: ModelConfig,
+    weights: Weights,
+    source: Arc<dyn TensorSource>,
+    parameters: u64,
+}
+
+/// The runs of one test.
+struct Measured {
+    /// `pp512`, `tg128`.
+    test: String,
+    tokens: usize,
+    /// Tokens per second of each run, slowest first.
+    rates: Vec<f64>,
+    /// Wave-instructions of a token, where they are counted.
+    instructions: Option<f64>,
+}
+
+impl Measured {
+    fn median(&self) -> f64 {
+        let half = self.rates.len() / 2;
+        if self.rates.len() % 2 == 1 { self.rates[half] } else { (self.rates[half - 1] + self.rates[half]) / 2.0 }
+    }
+    fn slowest(&self) -> f64 {
+        self.rates[0]
+    }
+    fn fastest(&self) -> f64 {
+        self.rates[self.rates.len() - 1]
+    }
+}
+
+pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
+    let emulated = args.backend.is_emulator();
+    let default = |usual: usize, emulator: usize| if emulated { emulator } else { usual };
+    let prompt = args.prompt.unwrap_or(default(512, 32));
+    let tokens = args.tokens.unwrap_or(default(128, 4));
+    let repeat = args.repeat.unwrap_or(default(5, 3));
+    if prompt == 0 && tokens == 0 {
+        return Err(CliError::usage("--prompt 0 and --tokens 0: nothing is left to measure"));
+    }
+    if repeat == 0 {
+        return Err(CliError::usage("--repeat: 0 runs given, at least 1 is needed"));
+    }
+    let subject = open(args, ui)?;
+    // A decode of N tokens follows a prompt of one, whose token is not counted.
+    let wanted = prompt.max(if tokens > 0 { tokens + 2 } else { 0 });
+    let most = subject.config.max_position_embeddings;
+    let context = match args.backend.asked_context() {
+        None if wanted <= most => wanted,
+        None => {
+            return Err(CliError::failed(format!(
+                "{wanted} tokens of context are needed, the model has {most} positions"
+            )));
+        }
+        asked => context(asked, wanted, most)?,
+    };
+    if context < wanted {
+        return Err(CliError::failed(format!("--ctx-size: {context} tokens given, {wanted} are needed")));
+    }
+    let Subject { name, config, weights, source, parameters } = subject;
+    let weight_bytes = weight_bytes(&weights, source.as_ref());
+    let ops = open_backend(&args.backend, source, &config, &weights, context, ui)?;
+    let mut engine = Engine::new(ops, weights, &config, [])?;
+    let backend = engine.backend();
+    if backend == "emulator" {
+        ui.aside("emulator: times are wall time of this computer while it executes the GPU's instructions; they say nothing about a card");
+    }
+    let mut results = Vec::new();
+    if prompt > 0 {
+        results.push(measure(&mut engine, Test::Prefill(prompt), repeat, ui)?);
+    }
+    if tokens > 0 {
+        results.push(measure(&mut engine, Test::Decode(tokens), repeat, ui)?);
+    }
+    let report = Report { name, parameters, weight_bytes, backend, repeat, results };
+    if args.format.json {
+        ui.out_json(&report.json())
+    } else if args.format.csv {
+        ui.out(&report.csv())
+    } else {
+        ui.out(&report.markdown())
+    }
+}
+
+fn open(args: &Args, ui: &Ui) -> CliResult<Subject> {
+    if let Some(name) = &args.synthetic {
+        let config = ModelConfig::published(name)
+            .ok_or_else(|| CliError::usage(format!("--synthetic: {name} is none of {}", PUBLISHED.join(", "))))?;
+        let weights = Weights::new(&config);
+        let parameters = RandomModel::parameters(&weights);
+        // A GPU backend copies them, and the emulator's device memory is this computer's.
+        let copies = if args.backend.is_emulator() { 2 } else { 1 };
+        let (needed, available) = (2 * parameters * copies, crate::cpu::available_memory());
+        if let Some(available) = available.filter(|&available| available < needed) {
+            return Err(CliError::failed(format!(
+                "--synthetic {name}: {needed} bytes of memory needed for weights, {available} available"
+            )));
+        }
+        ui.say(&format!("{name}: random weights, {} made in memory", bytes(2 * parameters)));
+        let source = Arc::new(RandomModel::new(&weights, SEED));
+        return Ok(Subject { name: format!("{name} (random weights)"), config, weights, source, parameters });
+    }
+    let path = args.model.as_deref().expect("clap demands a model or a shape");
+    let artifact = Artifact::open(path, LoadMode::Mmap)?;
+    if artifact.is_folder() {
+        ui.say(&format!("{}: a Hugging Face folder, compiled in memory", path.display()));
+    }
+    for note in artifact.notes() {
+        ui.note(note);
+    }
+    let config = artifact.config().clone();
+    let weights = Weights::new(&config);
+    let parameters = RandomModel::parameters(&weights);
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(Subject { name, config, weights, source: Arc::new(artifact), parameters })
+}
+
+fn weight_bytes(weights: &Weights, source: &dyn TensorSource) -> u64 {
+    let tensors = weights.specs().iter().filter_map(|spec| source.tensor(&spec.name));
+    tensors.map(|tensor| tensor.bytes.len() as u64).sum()
+}
+
+/// What one run does.
+#[derive(Clone, Copy)]
+enum Test {
+    /// Evaluates a prompt of so many tokens.
+    Prefill(usize),
+    /// Generates so many.
+    Decode(usize),
+}
+
+impl Test {
+    fn name(self) -> String {
+        match self {
+            Test::Prefill(tokens) => format!("pp{tokens}"),
+            Test::Decode(tokens) => format!("tg{tokens}"),
+        }
+    }
+    fn tokens(self) -> usize {
+        match self {
+            Test::Prefill(tokens) | Test::Decode(tokens) => tokens,
+        }
+    }
+    /// Ids do not matter for the time; they only have to differ and to be in the vocabulary.
+    fn request(self, vocab: usize) -> Request {
+        let (prompt, generated) = match self {
+            Test::Prefill(tokens) => (tokens, 0),
+            Test::Decode(tokens) => (1, tokens + 1),
+        };
+        let prompt = (0..prompt).map(|i| (i * 7919 % vocab) as u32).collect();
+        Request { prompt, max_tokens: Some(generated as i64), ignore_eos: true, ..Request::default() }
+    }
+    /// Tokens whose passes an instruction count covers.
+    fn passes(self) -> usize {
+        match self {
+            Test::Prefill(tokens) => tokens,
+            Test::Decode(tokens) => tokens + 1,
+        }
+    }
+    fn rate(self, timings: &Timings) -> Option<f64> {
+        match self {
+            Test::Prefill(_) => timings.prefill_tok_s(),
+            Test::Decode(_) => timings.decode_tok_s(),
+        }
+    }
+}
+
+fn measure(engine: &mut Engine, test: Test, repeat: usize, ui: &Ui) -> CliResult<Measured> {
+    let request = test.request(engine.vocab_size());
+    let (mut rates, mut instructions) = (Vec::with_capacity(repeat), None);
+    let mut progress = ui.progress("bench", Unit::Tokens);
+    let total = (test.passes() * (repeat + 1)) as u64;
+    let guard = interrupt::Guard::new();
+    for round in 0..=repeat {
+        let before = engine.parts().0.wave_instructions(); // this forgets the cache, too
+        let done = (round * test.passes()) as u64;
+        let outcome = engine.generate(&request, &mut NoText, &mut |event| {
+            match event {
+                Event::Prefill { done: of_prompt, .. } => progress.update(done + of_prompt as u64, total),
+                Event::Token { index, .. } => progress.update(done + index as u64, total),
+                Event::Tail { .. } => {}
+            }
+            if interrupt::asked() { Flow::Cancel } else { Flow::Continue }
+        })?;
+        if outcome.finish_reason == FinishReason::Cancelled {
+            return Err(CliError::Interrupted);
+        }
+        let after = engine.parts().0.wave_instructions();
+        if round == 0 {
+            continue; // caches and clocks warm up
+        }
+        let rate = test.rate(&outcome.timings);
+        rates.push(rate.ok_or_else(|| CliError::failed(format!("{}: too short to be timed", test.name())))?);
+        instructions = before.zip(after).map(|(before, after)| (after - before) as f64 / test.passes() as f64);
+    }
+    drop(guard);
+    drop(progress);
+    rates.sort_by(f64::total_cmp);
+    Ok(Measured { test: test.name(), tokens: test.tokens(), rates, instructions })
+}
+
+/// Everything that is printed.
+struct Report {
+    name: String,
+    parameters: u64,
+    weight_bytes: u64,
+    backend: &'static str,
+    repeat: usize,
+    results: Vec<Measured>,
+}
+
+impl Report {
+    /// Whose time the rates are of.
+    fn clock(&self) -> &'static str {
+        if self.backend == "emulator" { "emulator wall time" } else { "wall time" }
+    }
+
+    fn json(&self) -> Value {
+        let tests: Vec<Value> = self
+            .results
+            .iter()
+            .map(|result| {
+                json!({
+                    "test": result.test,
+                    "tokens": result.tokens,
+                    "tok_s": { "median": result.median(), "min": result.slowest(), "max": result.fastest() },
+                    "runs_tok_s": result.rates,
+                    "ms_per_token": 1000.0 / result.median(),
+                    "wave_instructions_per_token": result.instructions,
+                })
+            })
+            .collect();
+        json!({
+            "model": self.name,
+            "parameters": self.parameters,
+            "weight_bytes": self.weight_bytes,
+            "backend": self.backend,
+            "clock": self.clock(),
+            "repeat": self.repeat,
+            "tests": tests,
+        })
+    }
+
+    fn csv(&self) -> String {
+        let mut text =
+            "model,parameters,weight_bytes,backend,clock,test,tokens,repeat,tok_s_median,tok_s_min,tok_s_max,\
+            wave_instructions_per_token\n"
+                .to_string();
+        for result in &self.results {
+            let instructions = result.instructions.map_or_else(String::new, |count| format!("{count:.0}"));
+            text += &format!(
+                "{},{},{},{},{},{},{},{},{:.3},{:.3},{:.3},{instructions}\n",
+                quoted(&self.name),
+                self.parameters,
+                self.weight_bytes,
+                self.backend,
+                self.clock(),
+                result.test,
+                result.tokens,
+                self.repeat,
+                result.median(),
+                result.slowest(),
+                result.fastest(),
+            );
+        }
+        text
+    }
+
+    fn markdown(&self) -> String {
+        let counted = self.results.iter().any(|result| result.instructions.is_some());
+        let rate = if self.backend == "emulator" { "tok/s, emulator wall time" } else { "tok/s" };
+        let mut head = format!("| model | size | params | backend | test | {rate} | ms per token |");
+        let mut rule = "|---|---:|---:|---|---|---:|---:|".to_string();
+        if counted {
+            head += " wave-instructions per token |";
+            rule += "---:|";
+        }
+        let mut text = format!("{head}\n{rule}\n");
+        for result in &self.results {
+            text += &format!(
+                "| {} | {} | {} | {} | {} | {:.2} ({:.2}–{:.2}) | {:.1} |",
+                self.name.replace('|', "\\|"),
+                bytes(self.weight_bytes),
+                millions(self.parameters),
+                self.backend,
+                result.test,
+                result.median(),
+                result.slowest(),
+                result.fastest(),
+                1000.0 / result.median(),
+            );
+            if counted {
+                text += &result.instructions.map_or_else(|| " - |".to_string(), |count| format!(" {count:.0} |"));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// `596 M`, `8.19 B`.
+fn millions(parameters: u64) -> String {
+    let millions = parameters as f64 / 1e6;
+    if millions < 1000.0 { format!("{millions:.1} M") } else { format!("{:.2} B", millions / 1000.0) }
+}
+
+/// A field of comma-separated values.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(backend: &'static str, instructions: Option<f64>) -> Report {
+        let measured =
+            |test: &str, rates: &[f64]| Measured { test: test.into(), tokens: 8, rates: rates.to_vec(), instructions };
+        Report {
+            name: "a,b".into(),
+            parameters: 596_049_920,
+            weight_bytes: 1_192_099_840,
+            backend,
+            repeat: 3,
+            results: vec![measured("pp8", &[1.0, 2.0, 4.0]), measured("tg8", &[10.0, 20.0])],
+        }
+    }
+
+    #[test]
+    fn the_emulators_figures_are_called_what_they_are() {
+        let report = report("emulator", Some(62_500_000.4));
+        let (markdown, csv, json) = (report.markdown(), report.csv(), report.json());
+        assert!(markdown.contains("| tok/s, emulator wall time |") && markdown.contains("| 62500000 |"), "{markdown}");
+        assert!(
+            csv.lines()
+                .nth(1)
+                .is_some_and(|line| line.contains(",emulator wall time,pp8,8,3,2.000,1.000,4.000,62500000"))
+        );
+        assert_eq!(
+            (&json["clock"], &json["tests"][1]["tok_s"]["median"]),
+            (&json!("emulator wall time"), &json!(15.0))
+        );
+        assert_eq!(json["tests"][0]["ms_per_token"], json!(500.0));
+    }
+
+    #[test]
+    fn what_counts_no_instructions_has_no_column_for_them() {
+        let report = report("cpu", None);
+        let markdown = report.markdown();
+        assert!(
+            markdown.starts_with("| model | size | params | backend | test | tok/s | ms per token |\n|---|"),
+            "{markdown}"
+        );
+        assert!(
+            markdown.contains("| a,b | 1.1 GiB | 596.0 M | cpu | pp8 | 2.00 (1.00–4.00) | 500.0 |\n"),
+            "{markdown}"
+        );
+        assert!(
+            report
+                .csv()
+                .lines()
+                .nth(2)
+                .is_some_and(|line| line.starts_with("\"a,b\",596049920,") && line.ends_with(",20.000,"))
+        );
+        assert_eq!(report.json()["tests"][0]["wave_instructions_per_token"], Value::Null);
+    }
+
+    #[test]
+    fn sizes_and_fields_read_well() {
+        assert_eq!((millions(13_910_696), millions(8_190_735_360)), ("13.9 M".into(), "8.19 B".into()));
+        assert_eq!((quoted("x"), quoted("say \"a\", b")), ("x".into(), "\"say \"\"a\"\", b\"".into()));
+    }
+}

@@ -1,0 +1,103 @@
+//! A model of some shape with random bf16 weights in memory, so that speed can be measured without a checkpoint. Its text means
+//! nothing; its bytes, shapes and operations are the real ones. Nothing is written to a file.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use super::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
+
+/// Weights of a configuration: matrices near ±0.02, norms 1, the same for the same seed. Each tensor has memory of its own, so nothing
+/// is in a cache that would not be there in earnest.
+pub struct RandomModel(HashMap<String, (Vec<usize>, Vec<u32>)>);
+
+impl RandomModel {
+    /// Fills every tensor that `weights` lists.
+    pub fn new(weights: &Weights, seed: u64) -> Self {
+        let specs = weights.specs().par_iter().enumerate();
+        let tensors = specs.map(|(index, spec)| {
+            let words = words(spec, seed.wrapping_mul(1_000_003).wrapping_add(index as u64));
+            (spec.name.clone(), (spec.shape.clone(), words))
+        });
+        Self(tensors.collect())
+    }
+
+    /// Elements of all tensors.
+    pub fn parameters(weights: &Weights) -> u64 {
+        weights.specs().iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum()
+    }
+
+    /// Bytes of all weights.
+    pub fn bytes(&self) -> usize {
+        self.0.values().map(|(_, words)| words.len() * 4).sum()
+    }
+}
+
+/// Pairs of elements of one tensor; every width of a validated configuration is even.
+fn words(spec: &TensorSpec, seed: u64) -> Vec<u32> {
+    let pairs = spec.shape.iter().product::<usize>() / 2;
+    if spec.shape.len() == 1 {
+        return vec![0x3f80_3f80; pairs];
+    }
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 32
+    };
+    // Sign and 7 bits of mantissa are random, the exponent is that of 2^−6 … 2^−5.
+    (0..pairs).map(|_| (random() as u32 & 0x807f_807f) | 0x3c80_3c80).collect()
+}
+
+impl TensorSource for RandomModel {
+    fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
+        let (shape, words) = self.0.get(name)?;
+        Some(TensorView { dtype: Dtype::Bf16, shape, bytes: bytemuck::cast_slice(words) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::config::{ModelConfig, PUBLISHED};
+
+    #[test]
+    fn published_shapes_have_the_published_parameters() {
+        // Model cards: 0.6B has 0.6 B in all and 0.44 B without the embedding; 1.7B 1.4 B, 4B 3.6 B, 8B 6.95 B without it.
+        let without = [0.44e9, 1.4e9, 3.6e9, 6.95e9];
+        for (name, expected) in PUBLISHED.iter().zip(without) {
+            let config = ModelConfig::published(name).expect("a published shape");
+            config.validate().expect("it is valid");
+            let tables = if config.tie_word_embeddings { 1 } else { 2 };
+            let table = (config.vocab_size * config.hidden_size * tables) as u64;
+            let rest = (RandomModel::parameters(&Weights::new(&config)) - table) as f64;
+            assert!((rest / expected - 1.0).abs() < 0.02, "{name}: {rest} parameters, {expected} published");
+        }
+        assert!(ModelConfig::published("qwen3-0.6B").is_none() && ModelConfig::published("").is_none());
+    }
+
+    #[test]
+    fn every_tensor_is_there_and_finite_and_the_seed_decides() {
+        let shape = ModelConfig::published("qwen3-0.6b").expect("a published shape");
+        let config =
+            ModelConfig { hidden_size: 64, intermediate_size: 64, num_hidden_layers: 1, vocab_size: 128, ..shape };
+        let weights = Weights::new(&config);
+        let [a, same, other] = [3, 3, 4].map(|seed| RandomModel::new(&weights, seed));
+        weights.check(&a).expect("as the configuration says");
+        assert_eq!(a.bytes() as u64, 2 * RandomModel::parameters(&weights));
+        let mut differs = false;
+        for spec in weights.specs() {
+            let bytes = |model: &RandomModel| model.tensor(&spec.name).expect("there").bytes.to_vec();
+            assert_eq!(bytes(&a), bytes(&same));
+            differs |= bytes(&a) != bytes(&other);
+            for pair in bytes(&a).chunks_exact(2) {
+                let value = f32::from_bits(u32::from(u16::from_le_bytes([pair[0], pair[1]])) << 16);
+                assert!(
+                    value == 1.0 || (2f32.powi(-6)..2f32.powi(-5)).contains(&value.abs()),
+                    "{}: {value}",
+                    spec.name
+                );
+            }
+        }
+        assert!(differs);
+    }
+}
