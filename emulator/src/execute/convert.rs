@@ -7,11 +7,12 @@ use half::f16;
 /// f16 bits (low half) to f32, exact.
 #[inline(always)]
 pub fn f16_to_f32(bits: u32) -> f32 {
-    let magnitude = (bits & 0x7fff) << 13;
+    // Sign and magnitude at their places: an arithmetic shift from the top, without the copies of the sign.
+    let moved = ((bits << 16) as i32 >> 3) as u32 & 0x8fff_e000;
     // The exponent bias differs by 112; multiplying by 2¹¹² is exact for normal and subnormal inputs alike.
-    let finite = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
-    let special = magnitude | 0x7f80_0000;
-    f32::from_bits(if bits & 0x7c00 == 0x7c00 { special } else { finite } | (bits & 0x8000) << 16)
+    let finite = (f32::from_bits(moved) * f32::from_bits(0x7780_0000)).to_bits();
+    let special = moved | 0x7f80_0000;
+    f32::from_bits(if bits & 0x7c00 == 0x7c00 { special } else { finite })
 }
 
 /// f32 to f16 bits, to nearest even.

@@ -297,6 +297,13 @@ pub trait LaneOp {
     fn moved(&self) -> Moved;
     /// Does it for one lane; bounds and alignment have been checked.
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs);
+    /// Bytes of a lane, where lanes that follow one another have a short way; 0 where they have none.
+    const ROW: u32 = 0;
+    /// Does it for all lanes at `at` and behind, each [`LaneOp::ROW`] bytes after the other; false, and nothing done, where it cannot.
+    #[inline(always)]
+    fn run_row<P: Place>(&self, _place: &mut P, _at: u64, _vgpr: &mut Vgprs) -> bool {
+        false
+    }
     /// Does it for all lanes.
     #[inline(always)]
     fn run_all<P: Place>(&self, place: &mut P, at: &[u64; 32], vgpr: &mut Vgprs) {
@@ -431,6 +438,12 @@ impl<const N: usize> LaneOp for LoadWords<N> {
             vgpr[self.dst.wrapping_add(k as u8) as usize][lane] = word;
         }
     }
+    const ROW: u32 = 4 * N as u32;
+    #[inline(always)]
+    fn run_row<P: Place>(&self, place: &mut P, at: u64, vgpr: &mut Vgprs) -> bool {
+        let registers = vgpr.get_mut(self.dst as usize..).and_then(|rest| rest.first_chunk_mut::<N>());
+        registers.is_some_and(|registers| place.load_row(at, registers))
+    }
     #[inline(always)]
     fn run_all<P: Place>(&self, place: &mut P, at: &[u64; 32], vgpr: &mut Vgprs) {
         let registers = vgpr.get_mut(self.dst as usize..).and_then(|rest| rest.first_chunk_mut::<N>());
@@ -531,6 +544,12 @@ impl<const N: usize> LaneOp for StoreWords<N> {
         for k in 0..N {
             place.store32(at + 4 * k as u64, vgpr[self.data.wrapping_add(k as u8) as usize][lane]);
         }
+    }
+    const ROW: u32 = 4 * N as u32;
+    #[inline(always)]
+    fn run_row<P: Place>(&self, place: &mut P, at: u64, vgpr: &mut Vgprs) -> bool {
+        let registers = vgpr.get(self.data as usize..).and_then(|rest| rest.first_chunk::<N>());
+        registers.is_some_and(|registers| place.store_row(at, registers))
     }
     #[inline(always)]
     fn run_all<P: Place>(&self, place: &mut P, at: &[u64; 32], vgpr: &mut Vgprs) {
@@ -642,6 +661,30 @@ fn tell<O: LaneOp>(cx: &mut Cx, space: Space, addresses: &[u64; 32], mask: u32, 
     let Some(watch) = cx.watch.as_deref_mut() else { return Ok(()) };
     let accessed = Accessed { space, access: O::ACCESS, bytes: op.bytes(), addresses, mask, moved: op.moved() };
     watch.accessed(cx.memory, cx.wave, &accessed)
+}
+
+/// Global memory at `base` plus an index per lane, the commonest form of all: where lanes follow one another, one look at the first and the
+/// last is enough. False, and nothing done, where they do not, or where it is not that simple.
+#[inline(always)]
+pub fn global_row<O: LaneOp>(cx: &mut Cx, base: u64, indices: u8, op: &O) -> bool {
+    if O::ROW == 0 || cx.wave.exec() != u32::MAX || cx.watch.is_some() {
+        return false;
+    }
+    let lanes = &cx.wave.vgpr[indices as usize];
+    let (first, mut differences) = (lanes[0], 0);
+    for (lane, &index) in lanes.iter().enumerate() {
+        differences |= index ^ first.wrapping_add(O::ROW * lane as u32);
+    }
+    if differences != 0 || first > u32::MAX - 32 * O::ROW {
+        return false;
+    }
+    let address = base.wrapping_add(first as u64);
+    match cx.memory.region(address) {
+        Some(region) if region.contains(address, 32 * O::ROW as u64) => {
+            op.run_row(&mut Global(region), address - region.base(), &mut cx.wave.vgpr)
+        }
+        _ => false,
+    }
 }
 
 /// Global memory. The common case looks the allocation up once for the whole wave.

@@ -282,6 +282,12 @@ impl<O: LaneOp> pulp::NullaryFnOnce for AtGlobal<'_, '_, O> {
     #[inline(always)]
     fn call(self) -> Step {
         let cx = self.cx;
+        if let (Src::Vgpr(indices), Src::Sgpr(first)) = (self.inst.src[0], self.inst.src[2]) {
+            let base = cx.wave.sgpr64(first).wrapping_add_signed(self.inst.imm as i64);
+            if ops::global_row(cx, base, indices, self.op) {
+                return Ok(Flow::Next);
+            }
+        }
         let addresses = global_addresses(cx, self.inst);
         let mask = cx.wave.exec();
         ops::global(cx, &addresses, mask, self.op)?;
