@@ -74,6 +74,13 @@ impl Group {
         }
     }
 
+    /// Gives back its scratch, which may be much more than the next launch needs.
+    pub fn drop_scratch(&mut self) {
+        for slot in self.slots.iter_mut().chain(&mut self.parked) {
+            slot.wave.scratch = Vec::new();
+        }
+    }
+
     /// Whether it can serve in another launch: nothing has looked on.
     pub fn is_reusable(&self) -> bool {
         self.watch.is_none()

@@ -132,6 +132,7 @@ fn work(shared: &Shared) {
     for mut group in worker.spare.into_iter().chain(resident) {
         group.finish();
         if group.is_reusable() {
+            group.drop_scratch();
             shared.cx.module.keep_spare(group);
         }
     }
