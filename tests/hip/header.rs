@@ -63,10 +63,10 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Every prototype of a function that returns `hipError_t`, a string, a handle, an `int` or nothing: name to parameters, result first.
+/// Every prototype of a function that returns `hipError_t`, a string, a handle, an `int`, a count or nothing: name to parameters, result first.
 fn prototypes(text: &str) -> BTreeMap<String, Vec<String>> {
     let mut found = BTreeMap::new();
-    for result in ["hipError_t", "const char*", "const char *", "int", "void", "hipFatBinaryHandle_t"] {
+    for result in ["hipError_t", "const char*", "const char *", "int", "uint64_t", "void", "hipFatBinaryHandle_t"] {
         let mut from = 0;
         while let Some(at) = text[from..].find(result).map(|at| at + from) {
             from = at + result.len();
