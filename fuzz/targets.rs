@@ -2,6 +2,10 @@
 //! without bound or time without bound is a defect; every other answer is right. Used by `fuzz_targets/` and by `tests/fuzz`.
 
 use emulator::isa;
+use emulator::roofline::Profile;
+use emulator::watch::Checks;
+use emulator::watch::finding;
+use emulator::watch::trace::Trace;
 use emulator::{CodeObject, Launch, LaunchError, LoadedModule, Memory, Options, Schedule, launch};
 
 #[path = "image.rs"]
@@ -76,6 +80,11 @@ fn disassemble(words: &[u32]) {
 fn run(object: CodeObject, schedule: u8, fill: u32) -> Reached {
     let mut reached = Reached::default();
     let mut memory = Memory::new(DEVICE_BYTES);
+    // Half of all inputs run with everything that can look on.
+    let watched = schedule.count_ones().is_multiple_of(2);
+    if watched {
+        memory.follow_writes();
+    }
     let Ok(buffer) = memory.alloc(BUFFER_BYTES) else { return reached };
     let Ok(module) = LoadedModule::load(object, &mut memory) else { return reached };
     let seed = u64::from(schedule);
@@ -92,6 +101,9 @@ fn run(object: CodeObject, schedule: u8, fill: u32) -> Reached {
         launch_limit: LAUNCH_LIMIT,
         scratch_limit: SCRATCH_LIMIT,
         stack_bytes: 512,
+        checks: if watched { Checks::ALL } else { Checks::default() },
+        counters: watched,
+        trace: watched.then(|| Trace::new([1, 0, 0], 0, 64, |line| assert!(!line.contains('\n'), "{line}"))),
         ..Options::default()
     };
     // Rarely a grid that no time would suffice for.
@@ -114,8 +126,15 @@ fn run(object: CodeObject, schedule: u8, fill: u32) -> Reached {
         };
         // A refusal or a trap is as good as an end; what it says must be sayable.
         let result = launch(&memory, &module, &plan);
-        if let Err(error) = &result {
-            assert!(!error.to_string().is_empty());
+        match &result {
+            Err(error) => assert!(!error.to_string().is_empty()),
+            Ok(stats) => {
+                // What was found can be told, what was counted can be estimated and told.
+                assert_eq!(finding::text(&stats.findings).is_empty(), stats.findings.is_empty());
+                let profile = Profile::of(kernel, &plan, stats);
+                assert_eq!(profile.is_some(), watched);
+                assert!(profile.is_none_or(|profile| !profile.to_string().is_empty()));
+            }
         }
         let place = match result {
             Ok(_) => i64::MAX,

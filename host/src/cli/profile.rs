@@ -15,8 +15,10 @@ use super::output::{Look, Ui, bytes};
 
 /// Count what each kernel does for a prompt and for one token, in the emulator
 ///
-/// The prompt's ids are 1, 2, 3, …: what is counted depends on their number alone. Times are estimates for an R9700 from these counts:
-/// the largest of memory, vector, matrix and LDS work of each launch, plus 1.5 µs for each. None of them was measured.
+/// The prompt's ids are 1, 2, 3, …: what is counted depends on their number alone. Columns: bytes that lanes ask for; distinct
+/// 128-byte lines read and written, in bytes; bytes asked per byte of the lines that each access touches; LDS passes beyond the ideal
+/// (model: a dword's bank is its index modulo 32); waves per SIMD that resources allow, of 16. Times are estimates for an R9700 from these
+/// counts: the largest of memory, vector, matrix and LDS work of each launch, plus 1.5 µs for each. None of them was measured.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
