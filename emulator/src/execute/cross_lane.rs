@@ -177,7 +177,7 @@ pub fn movrelsd(cx: &mut Cx<'_>, inst: &Inst) -> Step {
     move_displaced(cx, inst, m0, m0)
 }
 
-/// VGPR[D + M0[25:16]] = VGPR[source + M0[9:0]].
+/// `VGPR[D + M0[25:16]] = VGPR[source + M0[9:0]]`.
 pub fn movrelsd_2(cx: &mut Cx<'_>, inst: &Inst) -> Step {
     let m0 = cx.wave.sgpr[M0 as usize];
     move_displaced(cx, inst, m0 >> 16 & 0x3ff, m0 & 0x3ff)

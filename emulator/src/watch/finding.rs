@@ -161,7 +161,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place at `pc`; what else is known of it comes with [`Finding::complete`].
+    /// The place at `pc`; what else is known of it comes with `Finding::complete`.
     pub fn at(pc: u64) -> Place {
         Place { pc, ..Place::default() }
     }
