@@ -1,7 +1,7 @@
 //! Runs gfx1201 (RDNA 4) code objects on the CPU, instruction by instruction: code object in, memory out. It knows bytes and the
 //! instruction set; it deliberately knows nothing of models, of our kernels' source, of caches or of time.
 //!
-//! A launch: [`code_object`] finds the kernel → [`launch`] decodes it once ([`isa`]: one row per instruction is the only place where
+//! A launch: [`code_object`] finds the kernel → [`mod@launch`] decodes it once ([`isa`]: one row per instruction is the only place where
 //! an opcode stands) and spreads workgroups over threads → a [`wave::Wave`] per wave executes rows on [`wave::Cx`] → [`memory`].
 //!
 //! # Use
