@@ -9,11 +9,11 @@
 //! A *segment* is a piece of a wave's run between two such events; segments are numbered in the order they begin. Memory has a shadow:
 //! for each dword its last writers, for each 16 bytes four readers, each a segment, a byte mask and an instruction. Every access is
 //! compared with them, so a race shows under any schedule, unless its access was pushed out of the shadow by others. What a wave has learned from atomics
-//! ([`Clock`]) is exact for some hundred waves; beyond that everything before the moment counts as known. Both may miss a race, neither
+//! (`Clock`) is exact for some hundred waves; beyond that everything before the moment counts as known. Both may miss a race, neither
 //! invents one.
 //!
 //! A store to global memory that a wave has not waited for when it signals a barrier is behind the barrier only once the wave has waited;
-//! whoever reads it before that is told apart from a race ([`Race::unwaited`]). Caches are not looked at.
+//! whoever reads it before that is told apart from a race (`Race::unwaited`). Caches are not looked at.
 
 use super::order::{Clock, Known, Segment, Segments, join, own};
 use crate::execute::memory_ops::lanes_of;
