@@ -204,7 +204,9 @@ impl Effects {
         // Bit 0 of an atomic's hint: the old value comes back.
         let returns = !row.name.contains("atomic") || inst.words[1] >> 20 & 1 != 0;
         if row.d != Ty::None && returns {
-            self.write(File::Vector, inst.dst, dwords(row.d));
+            // Bit 22 of a buffer load, tfe, adds a register that says how it went.
+            let tfe = inst.format == Format::Buffer && inst.words[0] >> 22 & 1 != 0;
+            self.write(File::Vector, inst.dst, dwords(row.d) + tfe as u8);
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Init {
     waves: Vec<Shadow>,
     /// Undefined bits of LDS.
     lds: Vec<u32>,
+    /// Whether any undefined bits were ever stored in LDS.
+    lds_dirty: bool,
     /// Bytes of LDS that were written, a bit each.
     lds_written: Vec<u32>,
     bench: Bench,
@@ -48,7 +50,7 @@ struct Purpose<'a> {
 
 impl Default for Init {
     fn default() -> Init {
-        Init { waves: Vec::new(), lds: Vec::new(), lds_written: Vec::new(), bench: Bench::new() }
+        Init { waves: Vec::new(), lds: Vec::new(), lds_dirty: false, lds_written: Vec::new(), bench: Bench::new() }
     }
 }
 
@@ -82,6 +84,7 @@ impl Init {
         for shadow in &mut self.waves[..start.waves as usize] {
             shadow.start(start.user_sgprs, start.vgprs, start.scratch_bytes as usize / 4 * 32);
         }
+        self.lds_dirty = false;
         self.lds.clear();
         self.lds.resize(start.lds_bytes.div_ceil(4) as usize, 0);
         self.lds_written.clear();
@@ -208,7 +211,7 @@ impl Init {
 
     /// An access that is about to happen.
     pub(super) fn accessed(&mut self, memory: &Memory, wave: &Wave, accessed: &Accessed, found: &mut Vec<Use>) {
-        let Init { waves, lds, lds_written, .. } = self;
+        let Init { waves, lds, lds_dirty, lds_written, .. } = self;
         let shadow = &mut waves[wave.index as usize];
         let (mask, bytes) = (accessed.mask, accessed.bytes);
         match accessed.space {
@@ -216,13 +219,23 @@ impl Init {
             Space::Lds => {
                 let place = &mut Words { words: lds, stride: 1, first: 0 };
                 match accessed.moved {
+                    Moved::Load { load, dst } if !*lds_dirty => {
+                        unwritten(lds_written, accessed, found);
+                        for k in 0..bytes.div_ceil(4) as u8 {
+                            shadow.clear_vector(dst.wrapping_add(k), mask, load.bits());
+                        }
+                    }
                     Moved::Load { load, dst } => {
                         unwritten(lds_written, accessed, found);
                         move_lanes(shadow, place, accessed, &LoadTo { load, dst });
                         settle_load(shadow, dst, bytes, Class::UninitializedRegisterRead);
                     }
                     Moved::Store { store, data } => {
-                        move_lanes(shadow, place, accessed, &StoreFrom { store, data });
+                        let dirty = (0..bytes.div_ceil(4) as u8).any(|k| shadow.dirty_vector(data.wrapping_add(k)));
+                        *lds_dirty |= dirty;
+                        if *lds_dirty {
+                            move_lanes(shadow, place, accessed, &StoreFrom { store, data });
+                        }
                         for lane in lanes_of(mask) {
                             note_written(lds_written, accessed.addresses[lane], bytes);
                         }
@@ -721,18 +734,32 @@ fn operands(shadow: &mut Shadow, wave: &Wave, accessed: &Accessed, registers: [u
     }
 }
 
-fn note_written(written: &mut [u32], address: u64, bytes: u32) {
-    for byte in address..address + bytes as u64 {
-        written[(byte >> 5) as usize] |= 1 << (byte & 31);
+/// Runs `each` on the words of a byte set and the bits in them that stand for `bytes` bytes from `address` on.
+#[inline(always)]
+fn byte_set(address: u64, bytes: u32, mut each: impl FnMut(usize, u32)) {
+    let (word, shift) = ((address >> 5) as usize, (address & 31) as u32);
+    let bits = (1u64 << bytes) - 1 << shift;
+    each(word, bits as u32);
+    if bits >> 32 != 0 {
+        each(word + 1, (bits >> 32) as u32);
     }
+}
+
+fn note_written(written: &mut [u32], address: u64, bytes: u32) {
+    byte_set(address, bytes, |word, bits| written[word] |= bits);
 }
 
 /// LDS bytes that are read and were never written; they count as written afterwards.
 fn unwritten(written: &mut [u32], accessed: &Accessed, found: &mut Vec<Use>) {
     for lane in lanes_of(accessed.mask) {
         let address = accessed.addresses[lane];
-        let missing = (address..address + accessed.bytes as u64)
-            .find(|byte| written[(byte >> 5) as usize] >> (byte & 31) & 1 == 0);
+        let mut missing = None;
+        byte_set(address, accessed.bytes, |word, bits| {
+            let absent = bits & !written[word];
+            if absent != 0 {
+                missing.get_or_insert(32 * word as u32 + absent.trailing_zeros());
+            }
+        });
         if let Some(byte) = missing {
             let message = format!(
                 "{} of {} bytes at LDS {address:#x}: nothing in this workgroup wrote byte {byte:#x}",

@@ -94,11 +94,24 @@ impl Shadow {
         self.settle(index);
     }
 
-    /// A vector register is written whole in these lanes.
+    /// A vector register is written in these lanes and bits.
     #[inline]
     pub fn clear_vector(&mut self, index: u8, lanes: u32, bits: u32) {
-        if self.dirty_vector(index) {
-            self.set_vector(index, lanes, bits, &[0; 32], Class::UninitializedRegisterRead);
+        if !self.dirty_vector(index) {
+            return;
+        }
+        if lanes & bits == u32::MAX {
+            self.vgpr[index as usize] = [0; 32];
+            self.dirty.vector[(index >> 6) as usize] &= !(1 << (index & 63));
+            return;
+        }
+        let mut left = 0;
+        for (lane, register) in self.vgpr[index as usize].iter_mut().enumerate() {
+            *register &= !(bits & (lanes >> lane & 1).wrapping_neg());
+            left |= *register;
+        }
+        if left == 0 {
+            self.dirty.vector[(index >> 6) as usize] &= !(1 << (index & 63));
         }
     }
 
