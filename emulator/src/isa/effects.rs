@@ -43,6 +43,8 @@ pub struct Effects {
     pub reads_scc: bool,
     /// Whether it writes the scalar condition code.
     pub writes_scc: bool,
+    /// Whether a vector instruction computes each lane from that lane of its sources alone, under EXEC.
+    pub lane_wise: bool,
     /// [`Effects::reads`] as sets.
     pub read_set: Set,
     /// [`Effects::writes`] as sets.
@@ -88,6 +90,7 @@ impl Effects {
         if let Some(second) = &inst.second {
             out.add(second);
         }
+        out.lane_wise = lane_wise(inst);
         for (spans, set) in [(&out.reads, &mut out.read_set), (&out.writes, &mut out.write_set)] {
             spans.iter().for_each(|&span| set.add(span));
         }
@@ -240,6 +243,16 @@ impl Effects {
             self.write(File::Vector, other, 1);
         }
     }
+}
+
+/// Whether lanes do not see each other. DPP, permutations, matrices and relative registers let them.
+fn lane_wise(inst: &Inst) -> bool {
+    let alu = matches!(
+        inst.format,
+        Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3Sd | Format::Vop3p | Format::Vopd
+    );
+    let crosses = ["lane", "wmma", "swmmac", "rel", "swap"];
+    alu && inst.dpp.is_none() && !crosses.iter().any(|part| inst.row.name.contains(part))
 }
 
 /// Whether a SOP1 or SOP2 instruction sets SCC. Moves, counts from one end, multiplications, selections and floats leave it.

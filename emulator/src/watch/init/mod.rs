@@ -95,7 +95,11 @@ impl Init {
     #[inline]
     pub(super) fn before(&mut self, wave: &Wave, inst: &Inst, effects: &Effects, found: &mut Vec<Use>) {
         let shadow = &mut self.waves[wave.index as usize];
-        let dirty = shadow.dirty.meets(&effects.read_set) || effects.reads_scc && shadow.scc;
+        let mut dirty = shadow.dirty.meets(&effects.read_set) || effects.reads_scc && shadow.scc;
+        if dirty && effects.lane_wise && shadow.dirty.scalar & effects.read_set.scalar == 0 {
+            // Lanes that are off keep undefined bits for long, and nobody reads them.
+            dirty = shadow.dirty_in(&effects.read_set, wave.exec());
+        }
         let memory =
             matches!(inst.format, Format::Smem | Format::Flat | Format::Global | Format::Scratch | Format::Buffer)
                 || inst.format == Format::Ds && !exchanges(inst);

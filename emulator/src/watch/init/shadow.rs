@@ -66,6 +66,22 @@ impl Shadow {
         self.scratch.resize(scratch_words, u32::MAX);
     }
 
+    /// Whether any of the vector registers has undefined bits in the lanes given.
+    pub fn dirty_in(&self, registers: &Set, lanes: u32) -> bool {
+        let mut bits = 0;
+        for (word, (&asked, &dirty)) in registers.vector.iter().zip(&self.dirty.vector).enumerate() {
+            let mut both = asked & dirty;
+            while both != 0 {
+                let index = 64 * word + both.trailing_zeros() as usize;
+                both &= both - 1;
+                for (lane, register) in self.vgpr[index].iter().enumerate() {
+                    bits |= register & (lanes >> lane & 1).wrapping_neg();
+                }
+            }
+        }
+        bits != 0
+    }
+
     #[inline]
     pub fn dirty_vector(&self, index: u8) -> bool {
         self.dirty.vector[(index >> 6) as usize] >> (index & 63) & 1 != 0
