@@ -35,6 +35,7 @@ pub fn check() -> Outcome {
         }
     }
     judge_ledger(&mut findings)?;
+    judge_tracked(&mut findings);
     if findings.is_empty() { Ok(()) } else { Err(format!("tidy:\n  {}", findings.join("\n  "))) }
 }
 
@@ -47,6 +48,17 @@ fn judge_source(name: &str, text: &str, findings: &mut Vec<String>) {
             if line.contains(word) {
                 findings.push(format!("{name}:{}: {word} ({why})", number + 1));
             }
+        }
+    }
+}
+
+/// What a build left is never in the repository. A tree without git has nothing to be judged by.
+fn judge_tracked(findings: &mut Vec<String>) {
+    let mut git = std::process::Command::new("git");
+    let Ok(listed) = git.args(["ls-files"]).current_dir(root()).output() else { return };
+    for name in String::from_utf8_lossy(&listed.stdout).lines() {
+        if name.split('/').any(|part| part == "target") {
+            findings.push(format!("{name}: built, and tracked all the same"));
         }
     }
 }
