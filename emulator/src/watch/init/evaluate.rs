@@ -24,7 +24,7 @@ pub(super) struct Bench {
     arch: pulp::Arch,
 }
 
-/// Undefined bits of what an instruction writes.
+/// What an instruction writes: its values, or their undefined bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// Destination, by dword; a scalar one is the same in all lanes.
@@ -39,14 +39,6 @@ pub(super) struct Outcome {
 
 impl Outcome {
     pub const NONE: Outcome = Outcome { dst: [[0; 32]; 2], sdst: 0, exec: 0, scc: false };
-}
-
-/// The parts of a wave after an instruction.
-struct Result {
-    dst: [Lanes; 2],
-    sdst: u32,
-    exec: u32,
-    scc: bool,
 }
 
 impl std::fmt::Debug for Bench {
@@ -96,13 +88,13 @@ impl Bench {
     pub fn bits(&mut self, wave: &Wave, shadow: &Shadow, inst: &Inst, scalar_dst: bool) -> Option<Outcome> {
         let tried = stand_in(inst, scalar_dst);
         let dirty: Vec<usize> = (0..4).filter(|&i| self.dirty(shadow, inst, scalar_dst, i)).collect();
-        let mut first: Option<Result> = None;
+        let mut first: Option<Outcome> = None;
         let mut out = Outcome::NONE;
         for choice in 0..1u32 << dirty.len() {
             self.prepare(wave, shadow, inst, scalar_dst, |i| {
                 dirty.iter().position(|&d| d == i).is_some_and(|place| choice >> place & 1 != 0)
             });
-            let result = self.run(wave, &tried, scalar_dst)?;
+            let result = self.run(&tried, scalar_dst)?;
             match &first {
                 None => first = Some(result),
                 Some(first) => {
@@ -169,7 +161,7 @@ impl Bench {
         }
     }
 
-    fn run(&mut self, wave: &Wave, tried: &Inst, scalar_dst: bool) -> Option<Result> {
+    fn run(&mut self, tried: &Inst, scalar_dst: bool) -> Option<Outcome> {
         let mut cx = Cx {
             wave: &mut self.wave,
             lds: &mut self.lds,
@@ -185,8 +177,7 @@ impl Bench {
             true => [after.sgpr[(SCALAR_DST + k) as usize]; 32],
             false => after.vgpr[(VECTOR_DST + k) as usize],
         });
-        let exec = if after.exec() == wave.exec() { wave.exec() } else { after.exec() };
-        Some(Result { dst, sdst: after.sgpr[SCALAR_SDST as usize], exec, scc: after.scc })
+        Some(Outcome { dst, sdst: after.sgpr[SCALAR_SDST as usize], exec: after.exec(), scc: after.scc })
     }
 }
 
