@@ -15,6 +15,7 @@ pub mod lanes;
 pub mod matrix;
 pub mod memory_ops;
 pub mod packed;
+pub mod place;
 pub mod plain;
 pub mod scalar;
 pub mod soft_float;

@@ -8,9 +8,8 @@ use super::vflat::{Hints, hints_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::atomics::{self as a, Op32, Op64};
 use crate::execute::formats::{self, Format as Layout};
-use crate::execute::memory_ops::{
-    self as ops, Atomic32, Atomic64, LaneOp, Load, LoadTo, Place, Store, StoreFrom, lanes_of,
-};
+use crate::execute::memory_ops::{self as ops, Atomic32, Atomic64, LaneOp, Load, LoadTo, Store, StoreFrom, lanes_of};
+use crate::execute::place::Place;
 use crate::fault::{Access, Fault};
 use crate::watch::Moved;
 use crate::wave::{Cx, Flow, Lanes, Step};

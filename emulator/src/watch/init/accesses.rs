@@ -3,7 +3,8 @@
 
 use super::shadow::Shadow;
 use super::{Accessed, Class, Init, Moved, Purpose, Space, Use, need_vector};
-use crate::execute::memory_ops::{LaneOp, LoadTo, Place, StoreFrom, Words, lanes_of};
+use crate::execute::memory_ops::{LaneOp, LoadTo, StoreFrom, lanes_of};
+use crate::execute::place::{Place, Words};
 use crate::memory::{Memory, Region};
 use crate::wave::Wave;
 
