@@ -143,6 +143,11 @@ fn note(shape: &Shape) -> Vec<u8> {
     text(&mut map, ".value_kind");
     text(&mut map, "by_value");
 
+    wrapped(&map)
+}
+
+/// MessagePack as the note that a code object carries it in.
+pub fn wrapped(map: &[u8]) -> Vec<u8> {
     let mut note = Vec::new();
     for word in [7, map.len() as u32, 32] {
         note.extend(word.to_le_bytes());

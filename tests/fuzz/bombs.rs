@@ -107,13 +107,7 @@ fn segments_over_the_same_bytes() {
 fn notes_that_promise_too_much() {
     let with_note = |map: &[u8]| {
         let mut bytes = base();
-        let mut note = Vec::new();
-        for word in [7, map.len() as u32, 32] {
-            note.extend(word.to_le_bytes());
-        }
-        note.extend(b"AMDGPU\0\0");
-        note.extend(map);
-        note.resize(note.len().next_multiple_of(4), 0);
+        let note = image::wrapped(map);
         let at = bytes.len().next_multiple_of(8);
         bytes.resize(at, 0);
         let header = 64 + 2 * 56;

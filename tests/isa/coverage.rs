@@ -3,10 +3,10 @@
 //! What a row says is judged elsewhere ([`crate::ins`]).
 
 use crate::llvm::{self, Verdict};
-use crate::{ins, matrix, opcodes, root};
+use crate::{execute, ins, matrix, opcodes, root, wave};
 use emulator::Memory;
 use emulator::isa::{self, Row};
-use emulator::wave::{Cx, LaunchInfo, Lds, Wave};
+use emulator::wave::Lds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -57,30 +57,8 @@ fn graphics_trap_by_name() {
         let words = [0xd000_0000, 0, 0, 0];
         let mut inst = isa::decode(&words).expect("image_load");
         inst.row = row;
-        let mut wave = Wave {
-            pc: 0,
-            sgpr: [0; 128],
-            scc: false,
-            mode: 0xf0,
-            vgpr: Box::new([[0; 32]; 256]),
-            scratch: Vec::new(),
-            scratch_bytes: 0,
-            index: 0,
-            executed: 0,
-            signalled: false,
-        };
-        let launch = LaunchInfo { grid: [1; 3], block: [32, 1, 1], code_start: 0, code_end: 16 };
         let (memory, mut lds) = (Memory::new(0), Lds { words: Vec::new(), bytes: 0 });
-        let cx = &mut Cx {
-            wave: &mut wave,
-            lds: &mut lds,
-            memory: &memory,
-            launch: &launch,
-            workgroup: [0; 3],
-            arch: pulp::Arch::new(),
-            watch: None,
-        };
-        let fault = (row.exec)(cx, &inst).expect_err("graphics is not executed");
+        let fault = execute(&inst, &mut wave(), &mut lds, &memory).expect_err("graphics is not executed");
         assert!(fault.to_string().contains(row.name), "{}: {fault}", row.name);
     }
 }

@@ -23,7 +23,7 @@
 //! - Before: EXEC is all ones, MODE as at a launch; everything else holds a pattern that differs by register and lane.
 
 use emulator::Memory;
-use emulator::wave::{Barrier, Cx, EXEC, Flow, LaunchInfo, Lds, M0, TTMP0, VCC, Wave};
+use emulator::wave::{Barrier, EXEC, Flow, Lds, M0, TTMP0, VCC, Wave};
 
 /// One row of a file.
 pub struct Row {
@@ -381,19 +381,7 @@ pub fn check(row: &Row) -> Result<(), String> {
     let mut expected = Machine::new(mem, lds, scratch);
     expected.assign(&before)?;
 
-    let launch = LaunchInfo { grid: [1; 3], block: [32, 1, 1], code_start: CODE, code_end: CODE + 0x1000 };
-    let step = (inst.row.exec)(
-        &mut Cx {
-            wave: &mut machine.wave,
-            lds: &mut machine.lds,
-            memory: &machine.memory,
-            launch: &launch,
-            workgroup: [0; 3],
-            arch: pulp::Arch::new(),
-            watch: None,
-        },
-        &inst,
-    );
+    let step = crate::execute(&inst, &mut machine.wave, &mut machine.lds, &machine.memory);
     if let Some(words) = row.after.strip_prefix("fault") {
         return match step {
             Ok(flow) => Err(format!("no fault but {flow:?}")),

@@ -13,6 +13,9 @@ mod matrix;
 mod opcodes;
 mod random;
 
+use emulator::Memory;
+use emulator::isa::Inst;
+use emulator::wave::{Cx, LaunchInfo, Lds, Step, Wave};
 use std::path::{Path, PathBuf};
 
 /// The repository's root.
@@ -39,6 +42,18 @@ fn all_rows() -> Vec<ins::Row> {
         rows.extend(parsed);
     }
     rows
+}
+
+/// A wave at a launch's MODE with everything else 0.
+pub fn wave() -> Wave {
+    Wave { pc: 0x1000, mode: 0xf0, ..Wave::new() }
+}
+
+/// Executes one instruction as the run loop does.
+pub fn execute(inst: &Inst, wave: &mut Wave, lds: &mut Lds, memory: &Memory) -> Step {
+    let launch = LaunchInfo { grid: [1; 3], block: [32, 1, 1], code_start: wave.pc, code_end: wave.pc + 0x1000 };
+    let arch = pulp::Arch::new();
+    (inst.row.exec)(&mut Cx { wave, lds, memory, launch: &launch, workgroup: [0; 3], arch, watch: None }, inst)
 }
 
 #[test]

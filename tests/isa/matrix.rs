@@ -2,9 +2,10 @@
 //! lane and bits), and the product is summed in integers. Values are small, so that sums are exact in every format and no order of
 //! summation shows. Rows of `.ins` cannot hold such tiles.
 
+use crate::{execute, wave};
 use emulator::Memory;
 use emulator::isa::{self, Src};
-use emulator::wave::{Cx, LaunchInfo, Lds, Wave};
+use emulator::wave::{Lds, Wave};
 use zynfer_tests::random::Random;
 
 const N: usize = 16;
@@ -153,21 +154,6 @@ struct Tried {
     key: u32,
 }
 
-fn wave() -> Wave {
-    Wave {
-        pc: 0x1000,
-        sgpr: [0; 128],
-        scc: false,
-        mode: 0xf0,
-        vgpr: Box::new([[0; 32]; 256]),
-        scratch: Vec::new(),
-        scratch_bytes: 0,
-        index: 0,
-        executed: 0,
-        signalled: false,
-    }
-}
-
 fn put(wave: &mut Wave, first: u32, place: Place, lane: usize, bits: u32) {
     wave.vgpr[first as usize + place.register][N * place.half + lane] |= bits << place.bit;
 }
@@ -263,19 +249,9 @@ fn check(form: Form, tried: Tried, random: &mut Random) {
     let inst = isa::decode(&words).unwrap_or_else(|e| panic!("{name} {tried:?}: {e}"));
     assert_eq!(inst.row.name, name);
     assert_eq!(inst.src[0], Src::Vgpr(A as u8));
-    let launch = LaunchInfo { grid: [1; 3], block: [32, 1, 1], code_start: 0x1000, code_end: 0x2000 };
     let (memory, mut lds) = (Memory::new(0), Lds { words: Vec::new(), bytes: 0 });
     let before = wave.vgpr.clone();
-    let cx = &mut Cx {
-        wave: &mut wave,
-        lds: &mut lds,
-        memory: &memory,
-        launch: &launch,
-        workgroup: [0; 3],
-        arch: pulp::Arch::new(),
-        watch: None,
-    };
-    (inst.row.exec)(cx, &inst).unwrap_or_else(|fault| panic!("{name} {tried:?}: {fault}"));
+    execute(&inst, &mut wave, &mut lds, &memory).unwrap_or_else(|fault| panic!("{name} {tried:?}: {fault}"));
     let registers = if matches!(sum, Sum::F32 | Sum::I32) { 8 } else { 4 };
     for i in 0..N {
         for j in 0..N {

@@ -1,9 +1,10 @@
 //! Nothing panics: random words through decoder and disassembler, and what decodes through the executor on a wave full of random
 //! registers.
 
+use crate::execute;
 use emulator::Memory;
 use emulator::isa;
-use emulator::wave::{Cx, EXEC, LaunchInfo, Lds, NULL, Wave};
+use emulator::wave::{EXEC, Lds, NULL, Wave};
 use proptest::prelude::*;
 use zynfer_tests::random;
 
@@ -70,18 +71,8 @@ proptest! {
             let base = memory.alloc(1000).expect("small");
             let mut lds = Lds { words: vec![9; 64], bytes: 255 };
             let mut wave = wave(seed, base);
-            let launch = LaunchInfo { grid: [1; 3], block: [32, 1, 1], code_start: 0x1000, code_end: 0x2000 };
-            let cx = &mut Cx {
-                wave: &mut wave,
-                lds: &mut lds,
-                memory: &memory,
-                launch: &launch,
-                workgroup: [0; 3],
-                arch: pulp::Arch::new(),
- watch: None,
-            };
             // A typed fault is as good as a result.
-            let _ = (inst.row.exec)(cx, &inst);
+            let _ = execute(&inst, &mut wave, &mut lds, &memory);
             prop_assert_eq!(wave.sgpr[NULL as usize], 0, "null was written by {}", text);
         }
     }

@@ -601,13 +601,7 @@ pub fn map<D: Out, A: Kind, B: Kind, C: Kind>(
     inst: &Inst,
     operation: impl Fn(A::V, B::V, C::V) -> D::V,
 ) -> Step {
-    if special(cx, inst) {
-        check(cx, inst)?;
-        if needs_mode(cx, inst) {
-            return in_mode::<D, A, B, C>(cx, inst, true, operation);
-        }
-    }
-    fast::<D, A, B, C>(cx, inst, operation)
+    flushing::<D, A, B, C>(cx, inst, true, operation)
 }
 
 /// [`map`] of an operation that gives on one of its operands: a denormal that came in goes out.
@@ -617,10 +611,21 @@ pub fn selecting<D: Out, A: Kind, B: Kind, C: Kind>(
     inst: &Inst,
     operation: impl Fn(A::V, B::V, C::V) -> D::V,
 ) -> Step {
+    flushing::<D, A, B, C>(cx, inst, false, operation)
+}
+
+/// D = operation(sources); in a MODE that asks for it operands are flushed, and results if `results` says so.
+#[inline(always)]
+fn flushing<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    results: bool,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+) -> Step {
     if special(cx, inst) {
         check(cx, inst)?;
         if needs_mode(cx, inst) {
-            return in_mode::<D, A, B, C>(cx, inst, false, operation);
+            return in_mode::<D, A, B, C>(cx, inst, results, operation);
         }
     }
     fast::<D, A, B, C>(cx, inst, operation)

@@ -74,6 +74,10 @@ impl Load {
     pub const B96: Load = Load { bytes: 12, signed: false, high: None };
     pub const B128: Load = Load { bytes: 16, signed: false, high: None };
 
+    /// The plain load of so many bytes; 16 where there is none.
+    pub const fn of(bytes: u32) -> Load {
+        Load { bytes: if matches!(bytes, 1 | 2 | 4 | 8 | 12) { bytes } else { 16 }, ..Load::B128 }
+    }
     /// Bytes read.
     pub const fn bytes(self) -> u32 {
         self.bytes
@@ -201,6 +205,10 @@ impl Store {
     pub const B96: Store = Store { bytes: 12, high: false };
     pub const B128: Store = Store { bytes: 16, high: false };
 
+    /// The plain store of so many bytes; 16 where there is none.
+    pub const fn of(bytes: u32) -> Store {
+        Store { bytes: if matches!(bytes, 1 | 2 | 4 | 8 | 12) { bytes } else { 16 }, ..Store::B128 }
+    }
     /// Bytes written.
     pub const fn bytes(self) -> u32 {
         self.bytes

@@ -449,15 +449,7 @@ impl LaneOp for LoadRaw {
         self.0.bytes
     }
     fn moved(&self) -> Moved {
-        let load = match self.0.bytes {
-            1 => Load::U8,
-            2 => Load::U16,
-            4 => Load::B32,
-            8 => Load::B64,
-            12 => Load::B96,
-            _ => Load::B128,
-        };
-        Moved::Load { load, dst: self.0.register }
+        Moved::Load { load: Load::of(self.0.bytes), dst: self.0.register }
     }
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, _: &mut [Lanes; 256]) {
         let element = &mut self.0.element.borrow_mut()[lane];
@@ -479,15 +471,7 @@ impl LaneOp for StoreRaw {
         self.0.bytes
     }
     fn moved(&self) -> Moved {
-        let store = match self.0.bytes {
-            1 => Store::B8,
-            2 => Store::B16,
-            4 => Store::B32,
-            8 => Store::B64,
-            12 => Store::B96,
-            _ => Store::B128,
-        };
-        Moved::Store { store, data: self.0.register }
+        Moved::Store { store: Store::of(self.0.bytes), data: self.0.register }
     }
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, _: &mut [Lanes; 256]) {
         let element = self.0.element.borrow()[lane];
