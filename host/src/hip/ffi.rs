@@ -20,6 +20,12 @@ pub type hipEvent_t = *mut c_void;
 pub type hipModule_t = *mut c_void;
 /// Opaque handle of a kernel.
 pub type hipFunction_t = *mut c_void;
+/// Opaque handle of a graph of work.
+pub type hipGraph_t = *mut c_void;
+/// Opaque handle of a node of one.
+pub type hipGraphNode_t = *mut c_void;
+/// Opaque handle of a graph that can be launched.
+pub type hipGraphExec_t = *mut c_void;
 
 /// `hipUUID`: 16 bytes, on AMD cards the ASCII digits of the card's unique id.
 #[repr(C)]
@@ -118,12 +124,27 @@ hip_symbols! {
             block_x: c_uint, block_y: c_uint, block_z: c_uint,
             lds_bytes: c_uint, stream: hipStream_t, kernel_params: *mut *mut c_void, extra: *mut *mut c_void,
         );
+        fn hipStreamBeginCapture(stream: hipStream_t, mode: c_int);
+        fn hipStreamEndCapture(stream: hipStream_t, out: *mut hipGraph_t);
+        fn hipGraphInstantiate(
+            out: *mut hipGraphExec_t, graph: hipGraph_t, error_node: *mut hipGraphNode_t, log: *mut c_char, log_bytes: usize,
+        );
+        fn hipGraphLaunch(exec: hipGraphExec_t, stream: hipStream_t);
+        fn hipGraphDestroy(graph: hipGraph_t);
+        fn hipGraphExecDestroy(exec: hipGraphExec_t);
         fn hipDeviceSynchronize();
     }
     optional {
         // The struct behind a properties call differs between majors: the versioned name says which one it fills.
         fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int);
         fn hipGetDeviceProperties(properties: *mut c_void, device: c_int);
+        // Younger than ROCm 5.2. Takes no `extra`: arguments only as pointers to each.
+        fn hipModuleLaunchCooperativeKernel(
+            function: hipFunction_t,
+            grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+            block_x: c_uint, block_y: c_uint, block_z: c_uint,
+            lds_bytes: c_uint, stream: hipStream_t, kernel_params: *mut *mut c_void,
+        );
         fn hipDeviceGetUuid(uuid: *mut hipUUID, device: hipDevice_t);
         // Only the emulator has it: why the device is lost or this thread's last launch was refused; valid until this thread asks again.
         fn zynferEmulatorLastReport() -> *const c_char;
@@ -143,6 +164,8 @@ pub const COPY_DEVICE_TO_HOST: c_int = 2;
 pub const COPY_DEVICE_TO_DEVICE: c_int = 3;
 /// `hipStreamNonBlocking`: no implicit order with the null stream.
 pub const STREAM_NON_BLOCKING: c_uint = 1;
+/// `hipStreamCaptureModeThreadLocal`: calls that could wait for the card are refused on the capturing thread, not on others.
+pub const CAPTURE_THREAD_LOCAL: c_int = 1;
 /// `HIP_LAUNCH_PARAM_BUFFER_POINTER`.
 pub const LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = std::ptr::without_provenance_mut(1);
 /// `HIP_LAUNCH_PARAM_BUFFER_SIZE`.

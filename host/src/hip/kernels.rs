@@ -488,6 +488,7 @@ impl Op {
     }
 
     /// All of `spans` are memory of the stream's card, and no two share a byte.
+    /// Everything on the stream's card, and no two overlap; a capture keeps all of it (point 4 of [`Stream::launch`]).
     fn apart(self, stream: &Stream, spans: &[&Span]) -> Result<(), LaunchError> {
         for (index, a) in spans.iter().enumerate() {
             if !Arc::ptr_eq(a.context(), stream.context()) {
@@ -498,6 +499,7 @@ impl Op {
                 return Err(self.refuse(format!("{a:?} and {b:?} overlap")));
             }
         }
+        stream.keep(spans);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! A card in use, its memory, and proven ranges of it. A [`Span`] is checked once, where it is made; whoever holds one may trust
 //! its bounds. There are deliberately no typed device pointers: shapes belong to the operations.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
@@ -190,6 +191,18 @@ impl Span {
 
     pub(super) fn context(&self) -> &Arc<Context> {
         &self.allocation.context
+    }
+}
+
+/// Allocations that live on because recorded work will use them, each once.
+#[derive(Default)]
+pub(super) struct Kept(BTreeMap<u64, Arc<Allocation>>);
+
+impl Kept {
+    /// Keeps the allocation that `span` is in.
+    pub(super) fn keep(&mut self, span: &Span) {
+        // Live allocations have different addresses, and what is kept is live.
+        self.0.entry(span.allocation.address).or_insert_with(|| Arc::clone(&span.allocation));
     }
 }
 

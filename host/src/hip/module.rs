@@ -103,8 +103,8 @@ impl Function {
 }
 
 impl Stream {
-    /// Queues a kernel. `kernarg` is its argument block; HIP copies it during the call, so it need not outlive it (a captured graph
-    /// would keep the pointer: nothing here captures).
+    /// Queues a kernel, or records it in a capture. `kernarg` is its argument block; HIP copies it during the call (into the queue, or
+    /// into the graph's node), so it need not outlive it.
     ///
     /// # Errors
     /// A geometry the machine refuses, an argument block of another size than the kernel's, or HIP's refusal; the detail names the
@@ -116,7 +116,8 @@ impl Stream {
     /// 2. Every address in it points to device memory of this stream's card with at least as many elements, alignment and, where
     ///    read, defined content as the contract says; nothing overlaps what must not.
     /// 3. `geometry` is what the contract's geometry function gives for these sizes, LDS bytes included.
-    /// 4. Earlier work that writes what the kernel reads is on this stream, and the memory stays allocated until the stream is idle.
+    /// 4. Earlier work that writes what the kernel reads is on this stream, and the memory stays allocated until the stream is idle;
+    ///    all of it was given to [`Stream::keep`] before, so that a capture keeps it for as long as the graph can be launched.
     pub(super) unsafe fn launch(
         &self,
         function: &Function,
@@ -166,6 +167,8 @@ impl Stream {
         };
         self.context()
             .check("hipModuleLaunchKernel", status)
-            .map_err(|error| error.about(format!("kernel `{}`, {geometry:?}", function.name)))
+            .map_err(|error| error.about(format!("kernel `{}`, {geometry:?}", function.name)))?;
+        self.keep_kernel(&function.module);
+        Ok(())
     }
 }

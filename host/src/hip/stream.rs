@@ -1,6 +1,7 @@
 //! Streams and events: work in order, and marks in it. Copies between host and device wait before they return, so no borrow of host
 //! memory outlives its call; that is deliberate, an engine step reads one token and nothing else.
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -9,12 +10,15 @@ use super::ffi::{
     COPY_DEVICE_TO_DEVICE, COPY_DEVICE_TO_HOST, COPY_HOST_TO_DEVICE, STREAM_NON_BLOCKING, hipEvent_t, hipStream_t,
     status,
 };
+use super::graph::Recorded;
 use super::memory::{Context, Span};
 
 /// A queue of work on one card, done in order.
 pub struct Stream {
     context: Arc<Context>,
     handle: hipStream_t,
+    /// What the capture under way refers to ([`super::graph`]); `None` when work is queued.
+    pub(super) recorded: RefCell<Option<Recorded>>,
 }
 
 // SAFETY: HIP allows a stream to be used from any thread; a `Stream` enters its context on whichever thread calls, and owns its
@@ -29,7 +33,7 @@ impl Stream {
         // SAFETY: writes one handle to a live local.
         let status = unsafe { (context.library.hip.hipStreamCreateWithFlags)(&raw mut handle, STREAM_NON_BLOCKING) };
         context.check("hipStreamCreateWithFlags", status)?;
-        Ok(Self { context: Arc::clone(context), handle })
+        Ok(Self { context: Arc::clone(context), handle, recorded: RefCell::new(None) })
     }
 
     /// The card it belongs to.
@@ -44,6 +48,7 @@ impl Stream {
 
     /// Waits until all queued work is done; a kernel's failure shows here at the latest.
     pub fn synchronize(&self) -> Result<(), HipError> {
+        self.not_capturing("hipStreamSynchronize")?;
         self.context.enter()?;
         // SAFETY: the handle is this value's own and not destroyed.
         let status = unsafe { (self.context.library.hip.hipStreamSynchronize)(self.handle) };
@@ -53,8 +58,10 @@ impl Stream {
     /// Copies `bytes` to `dst` in order with the queue, and waits.
     ///
     /// # Errors
-    /// The lengths differ, or the copy or earlier queued work failed.
+    /// The lengths differ, the stream is being captured (host memory of a recorded copy would have to outlive the graph), or the copy
+    /// or earlier queued work failed.
     pub fn write(&self, dst: &Span, bytes: &[u8]) -> Result<(), HipError> {
+        self.not_capturing("hipMemcpyAsync")?;
         self.same_card(dst)?;
         same_length("hipMemcpyAsync", dst.bytes(), bytes.len())?;
         if !bytes.is_empty() {
@@ -74,6 +81,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::write`].
     pub fn read(&self, src: &Span, out: &mut [u8]) -> Result<(), HipError> {
+        self.not_capturing("hipMemcpyAsync")?;
         self.same_card(src)?;
         same_length("hipMemcpyAsync", src.bytes(), out.len())?;
         if !out.is_empty() {
@@ -102,8 +110,9 @@ impl Stream {
             let detail = format!("device copy of {} bytes between overlapping ranges", dst.bytes());
             return Err(HipError { call: "hipMemcpyAsync", status: status::SUCCESS, detail });
         }
+        self.keep(&[dst, src]);
         // SAFETY: both ranges are live device memory of this length, do not overlap, and hipFree waits for the device before one of
-        // them could go.
+        // them could go; a capture keeps them.
         unsafe { self.copy_async(dst.pointer(), src.pointer(), dst.bytes(), COPY_DEVICE_TO_DEVICE) }
     }
 
@@ -113,8 +122,9 @@ impl Stream {
         if dst.bytes() == 0 {
             return Ok(());
         }
+        self.keep(&[dst]);
         self.context.enter()?;
-        // SAFETY: `dst` is live device memory of that length, and hipFree waits for the device before it could go.
+        // SAFETY: `dst` is live device memory of that length, and hipFree waits for the device before it could go; a capture keeps it.
         let status = unsafe {
             (self.context.library.hip.hipMemsetAsync)(dst.pointer(), i32::from(byte), dst.bytes(), self.handle)
         };
@@ -185,7 +195,11 @@ impl Event {
     }
 
     /// Queues the mark behind the work `stream` holds now.
+    ///
+    /// # Errors
+    /// The stream is being captured: a mark in a graph has no time.
     pub fn record(&self, stream: &Stream) -> Result<(), HipError> {
+        stream.not_capturing("hipEventRecord")?;
         self.context.enter()?;
         // SAFETY: both handles are live: their owners are borrowed.
         let status = unsafe { (self.context.library.hip.hipEventRecord)(self.handle, stream.handle) };
