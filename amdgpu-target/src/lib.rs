@@ -3,7 +3,7 @@
 //!
 //! The constants, [`Geometry`] and the number formats build everywhere, so the host plans with what the kernels run with. The
 //! module `gpu` exists only where kernels are compiled; a second GPU target is one more `cfg` on it and one more implementation
-//! of what it offers. `GPU_ARCHES` is where that list stands for build scripts.
+//! of what it offers (`gpu/amdgpu`, and `gpu/nvptx` as the proof vehicle). `GPU_ARCHES` is where that list stands for build scripts.
 #![no_std]
 #![cfg_attr(
     target_arch = "amdgpu",
@@ -11,11 +11,16 @@
     feature(repr_simd, simd_ffi, stdarch_amdgpu)
 )]
 #![cfg_attr(
-    target_arch = "amdgpu",
+    target_arch = "nvptx64",
+    feature(abi_unadjusted, asm_experimental_arch, core_intrinsics, gpu_intrinsics, gpu_launch_sized_workgroup_mem),
+    feature(link_llvm_intrinsics, repr_simd, stdarch_nvptx)
+)]
+#![cfg_attr(
+    any(target_arch = "amdgpu", target_arch = "nvptx64"),
     allow(internal_features, reason = "the machine is only reachable through intrinsics")
 )]
 
-#[cfg(target_arch = "amdgpu")]
+#[cfg(any(target_arch = "amdgpu", target_arch = "nvptx64"))]
 pub mod gpu;
 mod launch;
 mod number;
@@ -24,7 +29,7 @@ pub use launch::{Geometry, GeometryError};
 pub use number::{bf16_to_f32, f32_to_bf16, number_to_bf16};
 
 /// Values of `CARGO_CFG_TARGET_ARCH` for which kernels exist: a build script turns them into `cfg(gpu)`.
-pub const GPU_ARCHES: &[&str] = &["amdgpu"];
+pub const GPU_ARCHES: &[&str] = &["amdgpu", "nvptx64"];
 /// The processor the kernels are compiled for, as the first part of HIP's `gcnArchName`.
 pub const ARCH: &str = "gfx1201";
 

@@ -1,33 +1,33 @@
 //! Single-instruction arithmetic. Rust's own division, square root and exponential are ten to forty instructions here (they round
 //! correctly and mind every range); kernels use these, about 1 ulp each, and their tolerances allow for it.
 
-use super::intrinsics;
+use super::machine;
 
 /// log2(e), to turn `exp(x)` into `exp2(x · LOG2_E)`.
 pub const LOG2_E: f32 = core::f32::consts::LOG2_E;
 
-/// 2^x; results below the smallest normal number become 0.
+/// 2^x; results below the smallest normal number become 0, or may where the machine keeps them.
 #[inline(always)]
 pub fn exp2(x: f32) -> f32 {
-    intrinsics::exp2(x)
+    machine::exp2(x)
 }
 
 /// 1/x.
 #[inline(always)]
 pub fn rcp(x: f32) -> f32 {
-    intrinsics::rcp(x)
+    machine::rcp(x)
 }
 
 /// 1/√x.
 #[inline(always)]
 pub fn rsq(x: f32) -> f32 {
-    intrinsics::rsq(x)
+    machine::rsq(x)
 }
 
 /// √x.
 #[inline(always)]
 pub fn sqrt(x: f32) -> f32 {
-    intrinsics::sqrt(x)
+    machine::sqrt(x)
 }
 
 /// a · b + c with one rounding: the compiler contracts nothing by itself.

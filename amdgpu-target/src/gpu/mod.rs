@@ -1,23 +1,27 @@
 //! The machine as kernels see it. Wrappers are safe only where no argument and no control flow can make them undefined.
 //! Everything is `inline(always)`: a call that is not inlined pulls in hidden arguments and scratch.
+//!
+//! `machine` is one of two implementations of the same names: `amdgpu` is the machine this project is for, `nvptx` its proof
+//! vehicle. Kernels name neither. What differs and shows is said by the accumulator's functions: which rows and columns a lane holds.
 
-mod intrinsics;
-mod lane;
+#[cfg_attr(target_arch = "amdgpu", path = "amdgpu/mod.rs")]
+#[cfg_attr(target_arch = "nvptx64", path = "nvptx/mod.rs")]
+mod machine;
+
 mod lds;
 mod math;
 mod memory;
-mod sync;
-mod wmma;
+mod reduce;
 
-pub use lane::{
-    item_idx, lane_idx, lane_value, other_half, wave_idx, wave_max, wave_max_u64, wave_sum, wave_uniform, workgroup_x,
-    workgroup_y, workgroup_z,
-};
 pub use lds::lds;
+pub use machine::{
+    ACC_COLUMNS, ACC_RUN, Acc, Fragment, acc_across_rows, acc_column, acc_column_of, acc_column_sums, acc_row,
+    acc_to_array, barrier, end_wave, item_idx, lane_idx, lane_value, other_half, schedule_fence, store_run,
+    store_run_bf16, wave_idx, wave_max_u64, wave_uniform, wmma_bf16, workgroup_x, workgroup_y, workgroup_z,
+};
 pub use math::{LOG2_E, divide, exp2, fma, max, rcp, rsq, silu, sqrt};
 pub use memory::{
     B64, B128, bf16x4, bf16x8, bf16x8_number, load, load_f32x2, load_f32x4, load_offset, pack_bf16, store, store_f32x2,
     store_f32x4, unpack_bf16,
 };
-pub use sync::{barrier, end_wave, schedule_fence};
-pub use wmma::{Acc, Fragment, acc_to_array, wmma_bf16};
+pub use reduce::{wave_max, wave_sum};

@@ -3,10 +3,11 @@
 //! The simple idea, for one tile of 16 queries (token, head of the group; all of one key/value head): for each block of 32 positions,
 //! S = K·Qᵀ; P = exp(S − running maximum); Oᵀ = Oᵀ·correction + Vᵀ·P; at the end divide by the sum of P.
 //! What was done to it:
-//! 1. Queries are the *columns* of every product: a lane holds S for one query and eight positions, so maxima and sums are eight
-//!    register operations and one exchange with the other half of the wave, and the correction is one number per lane.
-//! 2. The D layout of S (row 8h + e, column r) is the linear B layout of P (k = 8h + e, column r): P goes from one product to the next
-//!    inside its lane, rounded to bf16, through no memory at all.
+//! 1. Queries are the *columns* of every product: a lane holds S for one query and eight positions (`ACC_COLUMNS` is 1; the proof
+//!    vehicle's lane has two and four), so maxima and sums are eight register operations and one exchange with the other half of the
+//!    wave, and the correction is one number per lane.
+//! 2. The D layout of S is the B layout of P: P goes from one product to the next inside its lane, rounded to bf16, through no memory
+//!    at all.
 //! 3. K `[position, D]` and the transposed V `[D, position]` are A operands by plain 16-byte loads: nothing goes through LDS.
 //! 4. Heads of a group are columns of the same tile: in decode K and V are read once per key/value head, not per query head.
 //! 5. Only the last block of the cache is masked in V (its positions past the end may hold anything, and 0 · NaN is NaN); masks in S are
@@ -14,9 +15,10 @@
 //! 6. The running maximum starts at a large negative number instead of −∞, so that a column with nothing visible yet has no ∞ − ∞.
 
 use amdgpu_target::gpu::{
-    Acc, B128, Fragment, LOG2_E, acc_to_array, barrier, bf16x8, bf16x8_number, divide, exp2, fma, lane_idx, lane_value,
-    lds, load, load_f32x4, load_offset, max, other_half, rcp, schedule_fence, store, store_f32x4, wave_idx,
-    wave_uniform, wmma_bf16, workgroup_x, workgroup_y,
+    ACC_COLUMNS, ACC_RUN, Acc, B128, Fragment, LOG2_E, acc_across_rows, acc_column, acc_column_of, acc_column_sums,
+    acc_row, acc_to_array, barrier, bf16x8, bf16x8_number, divide, exp2, fma, lane_idx, lane_value, lds, load,
+    load_f32x4, max, rcp, schedule_fence, store, store_f32x4, store_run_bf16, wave_idx, wave_uniform, wmma_bf16,
+    workgroup_x, workgroup_y,
 };
 
 /// Positions of one block: two matrix tiles.
@@ -24,24 +26,51 @@ const BLOCK: u32 = 32;
 /// Below every score, yet finite.
 const FLOOR: f32 = -1e30;
 
+/// One number for each query of which this lane holds scores and outputs.
+type PerQuery<T> = [T; ACC_COLUMNS];
+
 /// One wave's tile: which queries, what it has summed up. `STEPS` = D / 16.
 struct Tile<const STEPS: usize> {
     /// Queries as B fragments.
     queries: [Fragment; STEPS],
-    /// Outputs, transposed: element e of tile j is d = 16j + 8h + e.
+    /// Outputs, transposed: row `r` of tile j is d = 16j + r.
     sum: [Acc; STEPS],
-    /// Running maximum of this lane's query, in units of log2.
-    top: f32,
-    /// Running sum over this lane's half of the positions.
-    total: f32,
-    /// First element of this lane's query in q and out.
-    row: usize,
-    /// Last position this lane's query sees.
-    last: u32,
-    /// Whether this lane's query exists; others repeat the last one and are not stored.
-    live: bool,
+    /// Running maxima, in units of log2.
+    top: PerQuery<f32>,
+    /// Running sums over this lane's part of the positions.
+    total: PerQuery<f32>,
+    /// Where the queries are.
+    query: PerQuery<Query>,
     /// Positions the tile's last query sees.
     len: u32,
+}
+
+/// One query of a launch.
+#[derive(Clone, Copy)]
+struct Query {
+    /// Whether it exists; others repeat the last one and are not stored.
+    live: bool,
+    /// Its token.
+    t: u32,
+    /// Its first element in q and out.
+    row: usize,
+}
+
+impl Query {
+    /// Query `wanted`, or the last one; a row has `width` elements.
+    ///
+    /// # Safety
+    /// 1. `group` is not 0.
+    #[inline(always)]
+    unsafe fn new(wanted: u32, tokens: u32, group: u32, kv_heads: u32, width: usize) -> Self {
+        let live = wanted < tokens * group;
+        let query = if live { wanted } else { tokens * group - 1 };
+        // SAFETY: point 1 is the caller's.
+        let t = unsafe { divide(query, group) };
+        let head = workgroup_y() * group + (query - t * group);
+        let row = (t as usize * (group * kv_heads) as usize + head as usize) * width;
+        Self { live, t, row }
+    }
 }
 
 /// What all queries of a launch share.
@@ -52,22 +81,12 @@ struct Shared {
     /// This key/value head's values.
     v: *const u16,
     capacity: u32,
+    /// Position of the first token.
+    position: u32,
     /// Positions appended: position + T.
     appended: u32,
     /// Scale of scores in units of log2.
     scale: f32,
-}
-
-/// This lane's column or row, 0 to 15.
-#[inline(always)]
-fn column() -> u32 {
-    lane_idx() & 15
-}
-
-/// Which half of the wave this lane is in, 0 or 1.
-#[inline(always)]
-fn half() -> u32 {
-    lane_idx() >> 4
 }
 
 impl<const STEPS: usize> Tile<STEPS> {
@@ -77,16 +96,15 @@ impl<const STEPS: usize> Tile<STEPS> {
     /// 1. As the kernels; 16 · `index` < tokens · group.
     #[inline(always)]
     unsafe fn new(q: *const f32, index: u32, tokens: u32, position: u32, group: u32, kv_heads: u32) -> Self {
-        let wanted = index * super::QUERIES + column();
-        let live = wanted < tokens * group;
-        let query = if live { wanted } else { tokens * group - 1 };
-        // SAFETY: group is at least 1 by the contract of `Args`.
-        let t = unsafe { divide(query, group) };
-        let head = workgroup_y() * group + (query - t * group);
-        let row = (t as usize * (group * kv_heads) as usize + head as usize) * STEPS * 16;
+        let (column, half) = (lane_idx() & 15, lane_idx() >> 4);
+        let query = |column: u32| {
+            // SAFETY: group is at least 1 by the contract of `Args`.
+            unsafe { Query::new(index * super::QUERIES + column, tokens, group, kv_heads, STEPS * 16) }
+        };
+        let loaded = query(column);
         let queries = core::array::from_fn(|s| {
-            let at = row + s * 16 + half() as usize * 8;
-            // SAFETY: t < T and head < heads: q holds D elements from `row` on, of which these are eight.
+            let at = loaded.row + s * 16 + half as usize * 8;
+            // SAFETY: t < T and head < heads: q holds D elements from the row on, of which these are eight.
             let lo = unsafe { load_f32x4(q, at) };
             // SAFETY: as above.
             let hi = unsafe { load_f32x4(q, at + 4) };
@@ -96,8 +114,9 @@ impl<const STEPS: usize> Tile<STEPS> {
             Fragment::from_b128(bf16x8([lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]]))
         });
         schedule_fence();
-        let len = position + lane_value::<15>(t) + 1;
-        Self { queries, sum: [Acc::zero(); STEPS], top: FLOOR, total: 0.0, row, last: position + t, live, len }
+        let len = position + lane_value::<15>(loaded.t) + 1;
+        let query = core::array::from_fn(|c| query(acc_column(c)));
+        Self { queries, sum: [Acc::zero(); STEPS], top: [FLOOR; _], total: [0.0; _], query, len }
     }
 
     /// Takes in the positions `first` … `first` + 31. `MASKED`: some of them are not appended.
@@ -114,50 +133,54 @@ impl<const STEPS: usize> Tile<STEPS> {
             let mut acc = Acc::zero();
             let keys = shared.k.wrapping_add((first + i * 16) as usize * (d_count as usize / 8));
             for s in 0..STEPS {
-                let at = column() * (d_count * 2) + half() * 16;
                 // SAFETY: capacity is a multiple of 32, so the 16 rows lie inside the cache: points 1 and 2.
-                let keys = Fragment::from_b128(unsafe { load_offset(keys.wrapping_add(s * 2), at) });
+                let keys = unsafe { Fragment::load(keys.wrapping_add(s * 2), d_count * 2) };
                 // SAFETY: all lanes are live: point 1.
                 acc = unsafe { wmma_bf16(keys, self.queries[s], acc) };
             }
             scores[i as usize] = acc_to_array(acc);
             schedule_fence();
         }
-        // Positions this lane's query does not see, then the new maximum of the column.
+        // Positions a query does not see, then the new maximum of its column.
+        let last = self.query.map(|query| shared.position + query.t);
         let mut top = self.top;
         for i in 0..2 {
             for e in 0..8 {
-                let position = first + half() * 8 + (i * 16 + e) as u32;
+                let column = acc_column_of(e);
+                let position = first + acc_row(e) + i as u32 * 16;
                 let score = scores[i][e] * shared.scale;
-                scores[i][e] = if position <= self.last { score } else { f32::NEG_INFINITY };
-                top = max(top, scores[i][e]);
+                scores[i][e] = if position <= last[column] { score } else { f32::NEG_INFINITY };
+                top[column] = max(top[column], scores[i][e]);
             }
         }
-        let top = max(top, f32::from_bits(other_half(top.to_bits())));
-        let keep = exp2(self.top - top);
-        let mut total = 0.0;
+        let top = top.map(|top| acc_across_rows(top, max));
+        let keep: PerQuery<f32> = core::array::from_fn(|c| exp2(self.top[c] - top[c]));
+        let mut total = [0.0; ACC_COLUMNS];
         let weights = scores.map(|tile| {
-            let weights = tile.map(|score| exp2(score - top));
-            total += ((weights[0] + weights[1]) + (weights[2] + weights[3]))
-                + ((weights[4] + weights[5]) + (weights[6] + weights[7]));
+            let weights: [f32; 8] = core::array::from_fn(|e| exp2(tile[e] - top[acc_column_of(e)]));
+            let sums = acc_column_sums(weights);
+            for c in 0..ACC_COLUMNS {
+                total[c] += sums[c];
+            }
             // A NaN may be lost in this packing; it is in `total` as well, which divides the result.
-            Fragment::from_b128(bf16x8_number(weights))
+            Fragment::from_acc(bf16x8_number(weights))
         });
-        self.total = fma(self.total, keep, total);
+        for c in 0..ACC_COLUMNS {
+            self.total[c] = fma(self.total[c], keep[c], total[c]);
+        }
         self.top = top;
         // Outputs.
-        let values_at = (column() * shared.capacity + half() * 8) * 2;
         for j in 0..STEPS {
-            let mut acc = Acc::new(acc_to_array(self.sum[j]).map(|x| x * keep));
+            let mut acc = scaled(self.sum[j], keep);
             for i in 0..2u32 {
                 let values = shared.v.wrapping_add(j * 16 * shared.capacity as usize + (first + i * 16) as usize);
-                // SAFETY: row d < D of this head, columns below the capacity; capacity and `first` are multiples of 8: point 2.
-                let mut value = unsafe { load_offset(values.cast::<B128>(), values_at) };
+                // SAFETY: rows d < D of this head, columns below the capacity; capacity and `first` are multiples of 8: point 2.
+                let mut value = unsafe { Fragment::load(values.cast::<B128>(), shared.capacity * 2) };
                 if MASKED {
-                    value = keep_below(value, first + i * 16 + half() * 8, shared.appended);
+                    value = value.keep_below(first + i * 16, shared.appended);
                 }
                 // SAFETY: all lanes are live: point 1.
-                acc = unsafe { wmma_bf16(Fragment::from_b128(value), weights[i as usize], acc) };
+                acc = unsafe { wmma_bf16(value, weights[i as usize], acc) };
             }
             self.sum[j] = acc;
             if j % 4 == 3 {
@@ -192,28 +215,26 @@ impl<const STEPS: usize> Tile<STEPS> {
     /// # Safety
     /// 1. `out` is the kernel's; no other wave writes this tile.
     #[inline(always)]
-    unsafe fn store(&self, out: *mut u16, factor: f32) {
-        if self.live {
-            for j in 0..STEPS {
-                let at = (self.row + j * 16) / 8 + half() as usize;
-                let x = acc_to_array(self.sum[j]).map(|x| x * factor);
-                // SAFETY: `row` is this lane's query, of which out holds D elements; eight of them belong to this lane alone.
-                unsafe { store(out.cast::<B128>(), at, bf16x8(x)) };
+    unsafe fn store(&self, out: *mut u16, factor: PerQuery<f32>) {
+        for j in 0..STEPS {
+            let x = acc_to_array(scaled(self.sum[j], factor));
+            for run in (0..8).step_by(ACC_RUN) {
+                let query = self.query[acc_column_of(run)];
+                if query.live {
+                    let at = query.row + j * 16 + acc_row(run) as usize;
+                    // SAFETY: out holds D elements from the query's row on; this run of them belongs to this lane alone.
+                    unsafe { store_run_bf16(out, at, core::array::from_fn(|e| x[run + e])) };
+                }
             }
         }
     }
 }
 
-/// `x` with the bf16 of positions `first` … `first` + 7 that are not below `end` set to 0.
+/// Each column of `acc` times its query's number.
 #[inline(always)]
-fn keep_below(x: B128, first: u32, end: u32) -> B128 {
-    let keep = |word: u32, position: u32| {
-        let lo = if position < end { 0xffff } else { 0 };
-        let hi = if position + 1 < end { 0xffff_0000 } else { 0 };
-        word & (lo | hi)
-    };
-    let [a, b, c, d] = x.words();
-    B128::new([keep(a, first), keep(b, first + 2), keep(c, first + 4), keep(d, first + 6)])
+fn scaled(acc: Acc, by: PerQuery<f32>) -> Acc {
+    let x = acc_to_array(acc);
+    Acc::new(core::array::from_fn(|e| x[e] * by[acc_column_of(e)]))
 }
 
 /// The cache of the key/value head this workgroup works on.
@@ -221,8 +242,7 @@ fn keep_below(x: B128, first: u32, end: u32) -> B128 {
 fn shared<const STEPS: usize>(
     k_cache: *const u16,
     v_cache: *const u16,
-    appended: u32,
-    capacity: u32,
+    [tokens, position, capacity]: [u32; 3],
     scale: f32,
 ) -> Shared {
     let start = workgroup_y() as usize * capacity as usize * STEPS * 16;
@@ -230,7 +250,8 @@ fn shared<const STEPS: usize>(
         k: k_cache.wrapping_add(start).cast(),
         v: v_cache.wrapping_add(start),
         capacity,
-        appended,
+        position,
+        appended: position + tokens,
         scale: scale * LOG2_E,
     }
 }
@@ -257,14 +278,14 @@ unsafe fn prefill<const STEPS: usize>(
     if index * super::QUERIES >= tokens * group {
         return;
     }
-    let shared = shared::<STEPS>(k_cache, v_cache, position + tokens, capacity, scale);
+    let shared = shared::<STEPS>(k_cache, v_cache, [tokens, position, capacity], scale);
     // SAFETY: checked above; the rest is the kernel's contract.
     let mut tile = unsafe { Tile::<STEPS>::new(q, index, tokens, position, group, kv_heads) };
     // SAFETY: only whole waves have left.
     unsafe { tile.walk(&shared, 0, 1) };
-    let total = tile.total + f32::from_bits(other_half(tile.total.to_bits()));
+    let total = tile.total.map(|total| acc_across_rows(total, |a, b| a + b));
     // SAFETY: one wave per tile.
-    unsafe { tile.store(out, rcp(total)) };
+    unsafe { tile.store(out, total.map(rcp)) };
 }
 
 /// The decode kernels.
@@ -287,39 +308,44 @@ unsafe fn decode<const STEPS: usize>(
 ) {
     const WAVES: u32 = super::DECODE_WAVES;
     let wave = wave_idx();
-    let shared = shared::<STEPS>(k_cache, v_cache, position + tokens, capacity, scale);
+    let shared = shared::<STEPS>(k_cache, v_cache, [tokens, position, capacity], scale);
     // SAFETY: the grid has one workgroup per tile.
     let mut tile = unsafe { Tile::<STEPS>::new(q, workgroup_x(), tokens, position, group, kv_heads) };
     // SAFETY: nobody has left.
     unsafe { tile.walk(&shared, wave, WAVES) };
 
     // Every wave learns every wave's maximum and sum, and brings its own part to the common scale, divided by the common sum.
-    let total = tile.total + f32::from_bits(other_half(tile.total.to_bits()));
+    let total = tile.total.map(|total| acc_across_rows(total, |a, b| a + b));
     let (tops, totals) = (lds::<f32>(), lds::<f32>().wrapping_add((WAVES * super::QUERIES) as usize));
-    if half() == 0 {
-        let at = (wave * super::QUERIES + column()) as usize;
-        // SAFETY: the launch gives WAVES × 16 f32 twice; one lane per element.
-        unsafe { store(tops, at, tile.top) };
-        // SAFETY: as above.
-        unsafe { store(totals, at, total) };
+    if acc_row(0) == 0 {
+        for c in 0..ACC_COLUMNS {
+            let at = (wave * super::QUERIES + acc_column(c)) as usize;
+            // SAFETY: the launch gives WAVES × 16 f32 twice; the lane with a column's row 0 writes its element.
+            unsafe { store(tops, at, tile.top[c]) };
+            // SAFETY: as above.
+            unsafe { store(totals, at, total[c]) };
+        }
     }
     // SAFETY: every wave of the workgroup comes here once.
     unsafe { barrier() };
-    let (mut top, mut all_tops) = (FLOOR, [0.0f32; WAVES as usize]);
-    for w in 0..WAVES {
-        // SAFETY: written before the barrier, not written after.
-        all_tops[w as usize] = unsafe { load(tops, (w * super::QUERIES + column()) as usize) };
-        top = max(top, all_tops[w as usize]);
-    }
-    let mut sum = 0.0;
-    for w in 0..WAVES {
-        // SAFETY: as above.
-        let total = unsafe { load(totals, (w * super::QUERIES + column()) as usize) };
-        sum = fma(exp2(all_tops[w as usize] - top), total, sum);
-    }
-    let factor = exp2(tile.top - top) * rcp(sum);
+    let factor = core::array::from_fn(|c| {
+        let at = |w: u32| (w * super::QUERIES + acc_column(c)) as usize;
+        let (mut top, mut all_tops) = (FLOOR, [0.0f32; WAVES as usize]);
+        for w in 0..WAVES {
+            // SAFETY: written before the barrier, not written after.
+            all_tops[w as usize] = unsafe { load(tops, at(w)) };
+            top = max(top, all_tops[w as usize]);
+        }
+        let mut sum = 0.0;
+        for w in 0..WAVES {
+            // SAFETY: as above.
+            let total = unsafe { load(totals, at(w)) };
+            sum = fma(exp2(all_tops[w as usize] - top), total, sum);
+        }
+        exp2(tile.top[c] - top) * rcp(sum)
+    });
     for j in 0..STEPS {
-        tile.sum[j] = Acc::new(acc_to_array(tile.sum[j]).map(|x| x * factor));
+        tile.sum[j] = scaled(tile.sum[j], factor);
     }
 
     // The upper half of the waves hands its tiles to the lower half, until one wave has the sum.
@@ -359,7 +385,7 @@ unsafe fn decode<const STEPS: usize>(
     }
     if wave == 0 {
         // SAFETY: one wave of one workgroup per tile.
-        unsafe { tile.store(out, 1.0) };
+        unsafe { tile.store(out, [1.0; ACC_COLUMNS]) };
     }
 }
 

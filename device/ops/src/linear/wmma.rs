@@ -9,8 +9,8 @@
 //! 5. A wave whose 32 tokens all lie past T multiplies nothing.
 
 use amdgpu_target::gpu::{
-    Acc, B128, Fragment, acc_to_array, barrier, item_idx, lane_idx, lds, load, load_offset, store, store_f32x4,
-    wave_idx, wmma_bf16, workgroup_x, workgroup_y,
+    ACC_RUN, Acc, B128, Fragment, acc_column, acc_column_of, acc_row, acc_to_array, barrier, item_idx, lane_idx, lds,
+    load_offset, store, store_run, wave_idx, wmma_bf16, workgroup_x, workgroup_y,
 };
 
 /// 16-byte pieces of a tile that one lane brings: 64 rows × 8 pieces / 128 lanes.
@@ -65,7 +65,7 @@ unsafe fn fragment(tile: u32, row: u32, s: u32) -> Fragment {
     let lane = lane_idx();
     let at = tile + (row + (lane & 15)) * PITCH + s * 2 + (lane >> 4);
     // SAFETY: point 1 keeps the index inside the tile.
-    Fragment::from_b128(unsafe { load(lds::<B128>(), at as usize) })
+    unsafe { Fragment::load_lds(lds::<B128>().wrapping_add(at as usize)) }
 }
 
 /// Matrix product by matrix instructions: y[t,n] = Σ_k x[t,k] · w[n,k]
@@ -145,23 +145,23 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_wmma(
         }
     }
 
-    let lane = lane_idx();
     for j in 0..2 {
-        let t = t0 + wave_t + j as u32 * 16 + (lane & 15);
-        let row = y.wrapping_add(t as usize * n as usize);
         for i in 0..2 {
-            let at = n0 + wave_n + i as u32 * 16 + (lane >> 4) * 8;
             let out = acc_to_array(acc[i][j]);
-            if t < tokens && n.is_multiple_of(4) && at + 8 <= n {
-                // SAFETY: t < T, at + 8 ≤ N, and N a multiple of 4 keeps the row 16-byte aligned; one lane per element.
-                unsafe { store_f32x4(row, at as usize, [out[0], out[1], out[2], out[3]]) };
-                // SAFETY: as above.
-                unsafe { store_f32x4(row, at as usize + 4, [out[4], out[5], out[6], out[7]]) };
-            } else if t < tokens {
-                for (e, &value) in out.iter().enumerate() {
-                    if at + (e as u32) < n {
-                        // SAFETY: t < T and the column is below N; one lane per element.
-                        unsafe { store(row, at as usize + e, value) };
+            for run in (0..8).step_by(ACC_RUN) {
+                let t = t0 + wave_t + j as u32 * 16 + acc_column(acc_column_of(run));
+                let row = y.wrapping_add(t as usize * n as usize);
+                let at = n0 + wave_n + i as u32 * 16 + acc_row(run);
+                let out: [f32; ACC_RUN] = core::array::from_fn(|e| out[run + e]);
+                if t < tokens && n.is_multiple_of(4) && at + ACC_RUN as u32 <= n {
+                    // SAFETY: t < T, the run ends below N, and N a multiple of 4 keeps the row 16-byte aligned; one lane per element.
+                    unsafe { store_run(row, at as usize, out) };
+                } else if t < tokens {
+                    for (e, &value) in out.iter().enumerate() {
+                        if at + (e as u32) < n {
+                            // SAFETY: t < T and the column is below N; one lane per element.
+                            unsafe { store(row, at as usize + e, value) };
+                        }
                     }
                 }
             }

@@ -72,24 +72,12 @@ pub fn other_half(x: u32) -> u32 {
 
 /// Combines `x` of all 32 lanes in a fixed tree, so the result is the same in every lane and every run.
 #[inline(always)]
-fn reduce(x: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
+pub fn reduce(x: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
     let x = combine(x, row_xor::<0x161>(x));
     let x = combine(x, row_xor::<0x162>(x));
     let x = combine(x, row_xor::<0x164>(x));
     let x = combine(x, row_xor::<0x168>(x));
     combine(x, other_half(x))
-}
-
-/// Sum over the wave; every lane gets it.
-#[inline(always)]
-pub fn wave_sum(x: f32) -> f32 {
-    f32::from_bits(reduce(x.to_bits(), |a, b| (f32::from_bits(a) + f32::from_bits(b)).to_bits()))
-}
-
-/// Largest value of the wave; a NaN is passed over while another value is there.
-#[inline(always)]
-pub fn wave_max(x: f32) -> f32 {
-    f32::from_bits(reduce(x.to_bits(), |a, b| super::max(f32::from_bits(a), f32::from_bits(b)).to_bits()))
 }
 
 /// Largest value of the wave, unsigned 64-bit.

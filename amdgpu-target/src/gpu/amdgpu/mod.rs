@@ -1,0 +1,19 @@
+//! The machine this project is for: gfx1201, wave32. What the kernels see of it is listed in `gpu/mod.rs`, with the same names and
+//! meanings as the other implementation's.
+
+mod intrinsics;
+mod lane;
+mod sync;
+mod wmma;
+
+pub use intrinsics::{exp2, rcp, rsq, sqrt};
+pub(super) use lane::reduce;
+pub use lane::{
+    item_idx, lane_idx, lane_value, other_half, wave_idx, wave_max_u64, wave_uniform, workgroup_x, workgroup_y,
+    workgroup_z,
+};
+pub use sync::{barrier, end_wave, schedule_fence};
+pub use wmma::{
+    ACC_COLUMNS, ACC_RUN, Acc, Fragment, acc_across_rows, acc_column, acc_column_of, acc_column_sums, acc_row,
+    acc_to_array, store_run, store_run_bf16, wmma_bf16,
+};

@@ -1,0 +1,19 @@
+//! The proof vehicle: NVIDIA's PTX from sm_80 on, compiled for sm_90 (docs/SILICON.md). Same names and meanings as the machine the
+//! kernels are written for; a wave is a warp, workgroup memory is dynamic shared memory. Nothing here is tuned at its sake.
+
+mod intrinsics;
+mod lane;
+mod mma;
+mod sync;
+
+pub use intrinsics::{exp2, rcp, rsq, sqrt};
+pub(super) use lane::reduce;
+pub use lane::{
+    item_idx, lane_idx, lane_value, other_half, wave_idx, wave_max_u64, wave_uniform, workgroup_x, workgroup_y,
+    workgroup_z,
+};
+pub use mma::{
+    ACC_COLUMNS, ACC_RUN, Acc, Fragment, acc_across_rows, acc_column, acc_column_of, acc_column_sums, acc_row,
+    acc_to_array, store_run, store_run_bf16, wmma_bf16,
+};
+pub use sync::{barrier, end_wave, schedule_fence};

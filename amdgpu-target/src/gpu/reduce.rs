@@ -1,0 +1,15 @@
+//! Reductions over the 32 lanes of a wave, in the machine's fixed tree: the same result in every lane and every run.
+
+use super::machine::reduce;
+
+/// Sum over the wave; every lane gets it.
+#[inline(always)]
+pub fn wave_sum(x: f32) -> f32 {
+    f32::from_bits(reduce(x.to_bits(), |a, b| (f32::from_bits(a) + f32::from_bits(b)).to_bits()))
+}
+
+/// Largest value of the wave; a NaN is passed over while another value is there.
+#[inline(always)]
+pub fn wave_max(x: f32) -> f32 {
+    f32::from_bits(reduce(x.to_bits(), |a, b| super::max(f32::from_bits(a), f32::from_bits(b)).to_bits()))
+}
