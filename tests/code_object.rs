@@ -1,11 +1,18 @@
-//! The code object of this tree, and the facts its metadata states about each kernel. Read with the `object` and `rmpv` crates, not
+//! The code objects of this tree, and the facts their metadata states about each kernel. Read with the `object` and `rmpv` crates, not
 //! with the readers of host or emulator, which it judges.
 
 use object::{Object, ObjectSection};
 
-/// Its bytes: those inside the binary under test.
+use zynfer::gpu::code_object::{AGENT, CodeObject, PLAIN, chosen};
+
+/// The bytes of the one that `ZYNFER_CODE_OBJECT` chooses, as the program does: those inside the binary under test.
 pub fn image() -> &'static [u8] {
-    zynfer::gpu::code_object::IMAGE
+    chosen().unwrap_or_else(|error| panic!("{error}")).image
+}
+
+/// Both of them.
+pub fn all() -> [CodeObject; 2] {
+    [PLAIN, AGENT.unwrap_or_else(|why| panic!("the code object of agent scope was not built: {why}"))]
 }
 
 /// One kernel's entry in the metadata note.
@@ -37,9 +44,9 @@ impl Metadata {
     }
 }
 
-/// All kernels of the code object.
-pub fn kernels() -> Vec<Metadata> {
-    let file = object::File::parse(image()).expect("an ELF file");
+/// All kernels of a code object.
+pub fn kernels(image: &[u8]) -> Vec<Metadata> {
+    let file = object::File::parse(image).expect("an ELF file");
     let note = file.section_by_name(".note").expect("a note section").data().expect("its bytes");
     let word = |at: usize| u32::from_le_bytes(note[at..at + 4].try_into().expect("four bytes")) as usize;
     let (name_bytes, desc_bytes) = (word(0), word(4));

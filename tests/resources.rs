@@ -1,12 +1,15 @@
 //! What each kernel may use, as rows: registers, and the instructions that must be in its listing. Beside the rows, what holds for
-//! every kernel: no spill, no scratch, no fixed LDS, no flat access, no call, no panic, no division, waits before barriers, and
-//! arguments where the host puts them. Judged from the code object's metadata and `llvm-objdump-22`; it runs nothing.
+//! every kernel: no spill, no scratch, no fixed LDS, no flat access, no call, no panic, no division, waits before barriers, arguments
+//! where the host puts them, a launch bound that is its workgroup's size. Judged from the metadata of both code objects and
+//! `llvm-objdump-22`; it runs nothing.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use amdgpu_target::max_vgprs;
 use device_ops::{Geometry, KERNELS, argmax, attention, linear, rmsnorm};
+use zynfer::gpu::code_object::{CodeObject, Kind};
 use zynfer_tests::code_object;
 
 struct Budget {
@@ -61,7 +64,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
 ];
 
 /// Listing of every kernel: mnemonic and operands of each instruction.
-fn listings() -> BTreeMap<String, Vec<String>> {
+fn listings(object: &CodeObject) -> BTreeMap<String, Vec<String>> {
     let mut tool = Command::new("llvm-objdump-22")
         .args(["-d", "--mcpu=gfx1201", "--no-show-raw-insn", "--no-leading-addr", "-"])
         .stdin(Stdio::piped())
@@ -69,7 +72,7 @@ fn listings() -> BTreeMap<String, Vec<String>> {
         .spawn()
         .unwrap_or_else(|e| panic!("llvm-objdump-22: {e}; install Debian's llvm-22 package (`./x test` does)"));
     // It reads all of its input before it writes, so that nobody waits for the other.
-    tool.stdin.take().expect("piped").write_all(code_object::image()).expect("the tool reads");
+    tool.stdin.take().expect("piped").write_all(object.image).expect("the tool reads");
     let output = tool.wait_with_output().expect("the tool ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut listings = BTreeMap::new();
@@ -88,8 +91,8 @@ fn listings() -> BTreeMap<String, Vec<String>> {
     listings
 }
 
-fn metadata() -> BTreeMap<String, code_object::Metadata> {
-    code_object::kernels().into_iter().map(|kernel| (kernel.text(".name").to_string(), kernel)).collect()
+fn metadata(object: &CodeObject) -> BTreeMap<String, code_object::Metadata> {
+    code_object::kernels(object.image).into_iter().map(|kernel| (kernel.text(".name").to_string(), kernel)).collect()
 }
 
 #[test]
@@ -99,15 +102,21 @@ fn every_kernel_has_one_row_and_no_other_is_in_the_code_object() {
     rows.sort_unstable();
     listed.sort_unstable();
     assert_eq!(rows, listed, "rows of this file against device_ops::KERNELS");
-    assert_eq!(metadata().into_keys().collect::<Vec<_>>(), listed, "the code object against device_ops::KERNELS");
+    for object in code_object::all() {
+        let found: Vec<String> = metadata(&object).into_keys().collect();
+        assert_eq!(found, listed, "the {} code object against device_ops::KERNELS", object.kind);
+    }
 }
 
 #[test]
 fn registers_and_memory_stay_in_budget() {
-    let metadata = metadata();
     let mut wrong = Vec::new();
-    for budget in BUDGETS {
+    let objects = code_object::all().map(|object| metadata(&object));
+    for (budget, metadata) in BUDGETS.iter().flat_map(|budget| objects.iter().map(move |metadata| (budget, metadata))) {
         let kernel = &metadata[budget.kernel];
+        let waves = KERNELS.iter().find(|kernel| kernel.name == budget.kernel).expect("a row for each").waves;
+        let most = u64::from(max_vgprs(waves));
+        assert!(budget.vgprs <= most, "{}: {waves} waves of a workgroup leave {most} VGPRs", budget.kernel);
         let vgprs = kernel.number(".vgpr_count");
         if vgprs > budget.vgprs {
             wrong.push(format!("{}: {vgprs} VGPRs, budget {}", budget.kernel, budget.vgprs));
@@ -118,6 +127,7 @@ fn registers_and_memory_stay_in_budget() {
             (".private_segment_fixed_size", 0),
             (".group_segment_fixed_size", 0),
             (".wavefront_size", 32),
+            (".max_flat_workgroup_size", u64::from(waves) * 32),
         ] {
             if kernel.number(key) != want {
                 wrong.push(format!("{}: {key} is {}, not {want}", budget.kernel, kernel.number(key)));
@@ -132,8 +142,8 @@ fn registers_and_memory_stay_in_budget() {
 
 #[test]
 fn arguments_lie_where_the_host_puts_them() {
-    let metadata = metadata();
-    for kernel in KERNELS {
+    let objects = code_object::all().map(|object| metadata(&object));
+    for (kernel, metadata) in KERNELS.iter().flat_map(|kernel| objects.iter().map(move |metadata| (kernel, metadata))) {
         let entry = &metadata[kernel.name];
         let found: Vec<(u64, u64, String)> = entry
             .args()
@@ -156,9 +166,9 @@ fn arguments_lie_where_the_host_puts_them() {
 
 #[test]
 fn listings_hold_what_they_must_and_nothing_forbidden() {
-    let listings = listings();
     let mut wrong = Vec::new();
-    for budget in BUDGETS {
+    let objects = code_object::all().map(|object| listings(&object));
+    for (budget, listings) in BUDGETS.iter().flat_map(|budget| objects.iter().map(move |listings| (budget, listings))) {
         let listing = &listings[budget.kernel];
         assert!(listing.len() > 10, "{}: {} instructions", budget.kernel, listing.len());
         for needed in budget.needs {
@@ -180,7 +190,7 @@ fn listings_hold_what_they_must_and_nothing_forbidden() {
 #[test]
 fn barriers_wait_for_lds() {
     let mut barriers = 0;
-    for (kernel, listing) in listings() {
+    for (kernel, listing) in code_object::all().iter().flat_map(listings) {
         for (at, text) in listing.iter().enumerate().filter(|(_, text)| text.starts_with("s_barrier_signal")) {
             barriers += 1;
             let before = listing[..at].iter().rev();
@@ -210,5 +220,25 @@ fn launch_sized_lds_is_what_the_contracts_say() {
     for (kernel, geometry, lds_bytes) in rows {
         assert_eq!(geometry.lds_bytes, *lds_bytes, "{kernel}");
         assert_eq!(geometry.check(), Ok(()), "{kernel}");
+    }
+}
+
+/// The two code objects are of one compilation: a kernel without atomics is the same in both, and one with atomics has agent scope
+/// in one of them and system scope nowhere there.
+#[test]
+fn the_code_objects_differ_in_scopes_alone() {
+    let [plain, agent] = code_object::all();
+    assert_eq!((plain.kind, agent.kind), (Kind::Plain, Kind::Agent));
+    let scoped = |text: &String| text.contains("scope:SCOPE_");
+    let (plain, agent) = (listings(&plain), listings(&agent));
+    for (kernel, plain) in plain {
+        let agent = &agent[&kernel];
+        if plain.iter().any(scoped) {
+            assert!(plain.iter().any(|text| text.contains("SCOPE_SYS")), "{kernel}: atomics without system scope");
+            let whole = agent.iter().find(|text| text.contains("SCOPE_SYS"));
+            assert_eq!(whole, None, "{kernel}: system scope in the code object of agent scope");
+        } else {
+            assert_eq!(&plain, agent, "{kernel}");
+        }
     }
 }

@@ -41,9 +41,33 @@ pub const MAX_WAVES: u32 = 32;
 pub const MAX_LDS_BYTES: u32 = 64 * 1024;
 /// Most workgroups along x, y and z that the HIP runtime launches.
 pub const MAX_WORKGROUPS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
-/// VGPRs a wave may use: rustc emits no launch bounds, so every kernel is compiled for 1024 work-items.
-pub const MAX_VGPRS: u32 = 192;
+/// VGPRs of 32 lanes that each of the four SIMDs of a WGP has.
+pub const SIMD_VGPRS: u32 = 1536;
+/// A wave gets VGPRs in multiples of this.
+pub const VGPR_STEP: u32 = 24;
+/// Most VGPRs an instruction can name.
+pub const MAX_VGPRS: u32 = 256;
 /// Bytes of a cache line as the driver lists it.
 pub const CACHE_LINE_BYTES: u32 = 256;
 /// Rows and columns of a matrix fragment, and the depth of one 16-bit matrix instruction.
 pub const TILE: u32 = 16;
+
+/// VGPRs a wave may use if a workgroup has `waves` of them (1 to [`MAX_WAVES`]): all of them are on one WGP at once, spread over its
+/// four SIMDs. 256 up to 20 waves, 192 for 32.
+pub const fn max_vgprs(waves: u32) -> u32 {
+    let share = SIMD_VGPRS / waves.div_ceil(4) / VGPR_STEP * VGPR_STEP;
+    if share > MAX_VGPRS { MAX_VGPRS } else { share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::max_vgprs;
+
+    #[test]
+    fn a_workgroup_shares_the_registers_of_four_simds() {
+        let rows = [(1, 256), (16, 256), (20, 256), (21, 240), (24, 240), (25, 216), (28, 216), (29, 192), (32, 192)];
+        for (waves, vgprs) in rows {
+            assert_eq!(max_vgprs(waves), vgprs, "{waves} waves");
+        }
+    }
+}

@@ -1,12 +1,14 @@
 //! Everything behind `./x`, and what `host/build.rs` needs to build the kernels. It runs other programs (cargo, apt-get, npm) and
 //! says so; it knows nothing of models or of the instruction set.
 
+pub mod bounds;
 pub mod demo;
 pub mod device;
 pub mod fixtures;
 pub mod packages;
 pub mod process;
 pub mod rust_src;
+pub mod scopes;
 pub mod sysroot;
 pub mod tidy;
 

@@ -50,7 +50,11 @@ fn main() {
 
 fn setup() -> Outcome {
     sysroot::ensure()?;
-    device::build().map(drop)
+    let made = device::build()?;
+    if let Err(why) = made.agent {
+        say(&format!("the kernels' atomics keep system scope: {why}"));
+    }
+    Ok(())
 }
 
 fn setup_tests() -> Outcome {
@@ -92,7 +96,20 @@ fn test(rest: &[&str]) -> Outcome {
         command.env("ZYNFER_TEST_ALL", "1");
     }
     process::run(&mut command)?;
-    if rest.is_empty() { sanitize() } else { Ok(()) }
+    if rest.is_empty() {
+        plain_code_object()?;
+        sanitize()
+    } else {
+        Ok(())
+    }
+}
+
+/// The operations once more with the code object that machines without LLVM's tools have; all else ran with the other.
+fn plain_code_object() -> Outcome {
+    say("every operation with the plain code object");
+    let mut command = process::cargo();
+    command.args(["test", "--quiet", "-p", "zynfer-tests", "--test", "ops"]).current_dir(root());
+    process::run(command.env("ZYNFER_CODE_OBJECT", "plain"))
 }
 
 /// Every operation's launches, kernel by kernel and through the HIP library, and a whole model's, with every check: one finding is a

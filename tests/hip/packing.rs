@@ -3,7 +3,7 @@
 
 use device_ops::{Field, Kernel};
 use emulator::CodeObject;
-use zynfer::gpu::code_object::{ARCHITECTURES, IMAGE};
+use zynfer::gpu::code_object::{self, ARCHITECTURES, ChoiceError, IMAGE, Kind};
 use zynfer::hip::kernels::LoadError;
 use zynfer::hip::metadata::{block_bytes, check, compare};
 
@@ -53,14 +53,16 @@ fn bent(name: &'static str, change: impl FnOnce(&mut Vec<Field>)) -> LoadError {
     let kernel = device_ops::KERNELS.iter().find(|kernel| kernel.name == name).expect(name);
     let mut fields = kernel.fields.to_vec();
     change(&mut fields);
-    let bent = Kernel { name, fields: fields.leak() };
+    let bent = Kernel { name, fields: fields.leak(), waves: kernel.waves };
     compare(&bent, object().kernel(name).expect(name)).expect_err("one fact differs")
 }
 
 #[test]
 fn each_kind_of_difference_is_seen_and_named() {
     let name = device_ops::attention::NAME_PREFILL_D128;
-    let cases: [(LoadError, &str); 6] = [
+    let kernel = device_ops::KERNELS.iter().find(|kernel| kernel.name == name).expect(name);
+    let larger = Kernel { waves: kernel.waves + 1, ..*kernel };
+    let cases: [(LoadError, &str); 7] = [
         (bent(name, |fields| fields.swap(0, 1)), "argument 0"),
         (bent(name, |fields| fields[4].offset += 4), "offset of argument 4"),
         (bent(name, |fields| fields[5].size = 8), "size of argument 5"),
@@ -69,6 +71,10 @@ fn each_kind_of_difference_is_seen_and_named() {
         (
             bent(name, |fields| fields.push(Field { name: "more", offset: 64, size: 4, pointer: false })),
             "argument count",
+        ),
+        (
+            compare(&larger, object().kernel(name).expect(name)).expect_err("too many work-items"),
+            "work-items of a workgroup",
         ),
     ];
     for (error, part) in cases {
@@ -85,4 +91,18 @@ fn a_damaged_image_is_refused_before_the_runtime_sees_it() {
     let mut other = IMAGE.to_vec();
     other[48] = 0x41; // e_flags: gfx1100
     assert!(matches!(check(&other), Err(LoadError::CodeObject(_))));
+}
+
+#[test]
+fn a_code_object_is_chosen_by_word_and_what_this_build_lacks_is_an_error() {
+    assert_eq!(code_object::choose(Some("plain")).map(|object| object.kind), Ok(Kind::Plain));
+    // The machine that tests has LLVM's tools, so both are there; without them the second line would be `Absent`.
+    assert_eq!(code_object::choose(Some("agent")).map(|object| object.kind), Ok(Kind::Agent));
+    for nothing in [None, Some("")] {
+        assert_eq!(code_object::choose(nothing).map(|object| object.image), Ok(IMAGE));
+    }
+    let error = code_object::choose(Some("system")).expect_err("no such code object");
+    assert_eq!(error, ChoiceError::Unknown("system".into()));
+    assert_eq!(error.to_string(), "ZYNFER_CODE_OBJECT=`system` is neither `plain` nor `agent`");
+    assert!(ChoiceError::Absent("no llvm-dis").to_string().ends_with("built without it: no llvm-dis"));
 }

@@ -47,11 +47,13 @@ fn fixtures() {
 }
 
 #[test]
-fn our_code_object() {
+fn our_code_objects() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    std::fs::write(file.path(), zynfer::gpu::code_object::IMAGE).expect("written");
-    let mut wrong = Vec::new();
-    let count = compare(file.path(), &mut wrong);
-    assert!(count > 1_000, "our code object holds only {count} instructions");
-    report(wrong, count);
+    for object in zynfer_tests::code_object::all() {
+        std::fs::write(file.path(), object.image).expect("written");
+        let mut wrong = Vec::new();
+        let count = compare(file.path(), &mut wrong);
+        assert!(count > 1_000, "our {} code object holds only {count} instructions", object.kind);
+        report(wrong, count);
+    }
 }

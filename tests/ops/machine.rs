@@ -103,8 +103,9 @@ impl Machine {
     #[track_caller]
     pub fn run<A: Pod>(&mut self, kernel: &str, geometry: Geometry, args: &A) {
         geometry.check().unwrap_or_else(|error| panic!("{kernel}: {error}"));
-        let fields = KERNELS.iter().find(|k| k.name == kernel).expect("in KERNELS").fields;
-        let end = fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
+        let contract = KERNELS.iter().find(|k| k.name == kernel).expect("in KERNELS");
+        assert_eq!(geometry.waves, contract.waves, "{kernel}: waves of its geometry against its launch bound");
+        let end = contract.fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
         let request = Launch {
             kernel,
             grid: geometry.workgroups,

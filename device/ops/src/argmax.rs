@@ -9,7 +9,7 @@ pub const NAME: &str = "argmax_f32";
 /// What a row with a NaN gives instead of an id.
 pub const NAN_ID: u32 = u32::MAX;
 
-const WAVES: u32 = 32;
+pub(crate) const WAVES: u32 = 32;
 
 args! {
     /// Arguments of [`NAME`].

@@ -1,4 +1,5 @@
-//! What host and kernel agree on about arguments: their order, offsets and sizes. A test compares it with the code object's metadata.
+//! What host and kernel agree on: the order, offsets and sizes of arguments, and the size of a workgroup. A test compares it with the code
+//! object's metadata.
 
 /// One kernel of the code object.
 #[derive(Debug, Clone, Copy)]
@@ -7,6 +8,9 @@ pub struct Kernel {
     pub name: &'static str,
     /// Its arguments in order.
     pub fields: &'static [Field],
+    /// Waves of a workgroup, in every launch. It is the kernel's launch bound: how many VGPRs a wave may use follows from it
+    /// ([`amdgpu_target::max_vgprs`]).
+    pub waves: u32,
 }
 
 /// One argument.

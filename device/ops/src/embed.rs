@@ -8,7 +8,7 @@ use crate::contract::{Address, args};
 pub const NAME: &str = "embed_bf16";
 
 /// Waves of a workgroup.
-const WAVES: u32 = 4;
+pub(crate) const WAVES: u32 = 4;
 /// Elements one workgroup writes: 8 per lane.
 const SPAN: u32 = WAVES * 32 * 8;
 

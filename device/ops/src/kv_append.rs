@@ -10,7 +10,7 @@ pub const NAME: &str = "kv_append_bf16";
 /// The cache's capacity in positions is a multiple of this: what attention reads at once.
 pub const CAPACITY_MULTIPLE: u32 = 32;
 
-const WAVES: u32 = 4;
+pub(crate) const WAVES: u32 = 4;
 
 args! {
     /// Arguments of [`NAME`].

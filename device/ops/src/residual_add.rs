@@ -7,7 +7,7 @@ use crate::contract::{Address, args};
 /// f32 += f32.
 pub const NAME: &str = "residual_add_f32";
 
-const WAVES: u32 = 8;
+pub(crate) const WAVES: u32 = 8;
 /// Elements one workgroup changes: 4 per lane.
 const SPAN: u64 = WAVES as u64 * 32 * 4;
 

@@ -10,9 +10,9 @@ pub const NAME_WAVE: &str = "rmsnorm_f32_wave";
 pub const NAME_WORKGROUP: &str = "rmsnorm_f32_workgroup";
 
 /// Waves of a workgroup of the first rung, so rows of a workgroup.
-const ROWS: u32 = 4;
+pub(crate) const ROWS: u32 = 4;
 /// Waves that share one row in the second.
-const WAVES: u32 = 8;
+pub(crate) const WAVES: u32 = 8;
 /// From this many rows on the machine is full with one wave per row (64 compute units × 4).
 pub const WAVE_FROM_ROWS: u32 = 256;
 

@@ -9,7 +9,7 @@ pub const NAME_D64: &str = "rope_f32_d64";
 /// head_dim 128.
 pub const NAME_D128: &str = "rope_f32_d128";
 
-const WAVES: u32 = 4;
+pub(crate) const WAVES: u32 = 4;
 
 args! {
     /// Arguments of both kernels.

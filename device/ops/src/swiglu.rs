@@ -7,7 +7,7 @@ use crate::contract::{Address, args};
 /// f32 gate and up to bf16.
 pub const NAME: &str = "swiglu_f32_bf16";
 
-const WAVES: u32 = 8;
+pub(crate) const WAVES: u32 = 8;
 /// Elements one workgroup writes: 4 per lane.
 const SPAN: u64 = WAVES as u64 * 32 * 4;
 

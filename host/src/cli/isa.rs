@@ -3,18 +3,16 @@
 
 use serde_json::{Value, json};
 
+use amdgpu_target::{SIMD_VGPRS, VGPR_STEP};
 use emulator::CodeObject;
 use emulator::code_object::Kernel;
 use emulator::isa;
 
-use crate::gpu::code_object::IMAGE;
+use crate::gpu::code_object;
 
 use super::error::{CliError, CliResult};
 use super::output::{Look, Ui, bytes};
 
-/// VGPRs of 32 lanes that one SIMD has, and the step in which a wave gets them.
-const SIMD_VGPRS: u32 = 1536;
-const VGPR_STEP: u32 = 24;
 /// Most waves of one SIMD.
 const SIMD_WAVES: u32 = 16;
 
@@ -32,9 +30,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
-    let object = CodeObject::parse(IMAGE).map_err(|error| CliError::failed(format!("code object: {error}")))?;
+    let chosen = code_object::chosen().map_err(CliError::failed)?;
+    let object = CodeObject::parse(chosen.image).map_err(|error| CliError::failed(format!("code object: {error}")))?;
     match &args.kernel {
-        None => list(&object, args.json, ui),
+        None => list(&chosen, &object, args.json, ui),
         Some(name) => {
             let Some(kernel) = object.kernel(name) else {
                 let known: Vec<&str> = object.kernels().iter().map(|kernel| kernel.name.as_str()).collect();
@@ -48,10 +47,15 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     }
 }
 
-fn list(object: &CodeObject, as_json: bool, ui: &Ui) -> CliResult<()> {
+fn list(chosen: &code_object::CodeObject, object: &CodeObject, as_json: bool, ui: &Ui) -> CliResult<()> {
     if as_json {
         let kernels: Vec<Value> = object.kernels().iter().map(describe).collect();
-        return ui.out_json(&json!({"target": object.target(), "bytes": IMAGE.len(), "kernels": kernels}));
+        return ui.out_json(&json!({
+            "target": object.target(),
+            "code_object": chosen.kind,
+            "bytes": chosen.image.len(),
+            "kernels": kernels,
+        }));
     }
     let width = object.kernels().iter().map(|kernel| kernel.name.len()).max().unwrap_or(0);
     let head = format!(
@@ -72,7 +76,8 @@ fn list(object: &CodeObject, as_json: bool, ui: &Ui) -> CliResult<()> {
             kernel.code_bytes,
         ))?;
     }
-    ui.aside(&format!("{}, {} kernels, {}", object.target(), object.kernels().len(), bytes(IMAGE.len() as u64)));
+    let (count, size) = (object.kernels().len(), bytes(chosen.image.len() as u64));
+    ui.aside(&format!("{}, {count} kernels, {size}, {} code object", object.target(), chosen.kind));
     Ok(())
 }
 

@@ -155,6 +155,9 @@ pub enum OpenError {
         /// Its value.
         value: String,
     },
+    /// The code object asked for is not in this build.
+    #[error(transparent)]
+    CodeObject(#[from] code_object::ChoiceError),
     /// The kernels do not fit the model's shape.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -204,6 +207,7 @@ pub fn open(
     options: &Options,
 ) -> Result<Opened, OpenError> {
     let selector: Selector = device.parse().map_err(OpenError::Selector)?;
+    let code_object = code_object::chosen()?;
     let plan = Plan::new(config, weights, options.context_len, options.max_chunk)?;
     weights.check(source)?;
     let backend = kind.name();
@@ -223,7 +227,7 @@ pub fn open(
     }
     let context = Context::new(&library, choice.device)?;
     room(&context, config, weights, &plan, options)?;
-    let kernels = Kernels::load(&context, code_object::IMAGE)?;
+    let kernels = Kernels::load(&context, code_object.image)?;
     let gpu = upload(kind, &context, kernels, config, weights, source, plan, options)?;
     Ok(Opened { ops: Box::new(gpu), notes })
 }

@@ -25,7 +25,7 @@ pub fn block_bytes(kernel: &Kernel) -> usize {
 }
 
 /// Compares one kernel's metadata with the host's fields: count, order, offsets, sizes, which are addresses, and that nothing else is
-/// expected in the block.
+/// expected in the block; and whether it was compiled for workgroups as large as the launches have.
 pub fn compare(kernel: &Kernel, found: &emulator::code_object::Kernel) -> Result<(), LoadError> {
     let differ = |what: String, found: String, expected: String| {
         Err(LoadError::Layout { kernel: kernel.name, what, found, expected })
@@ -50,6 +50,11 @@ pub fn compare(kernel: &Kernel, found: &emulator::code_object::Kernel) -> Result
             let found = arg.name.clone().unwrap_or_default();
             return differ(format!("name of argument {index}"), found, name.into());
         }
+    }
+    let items = kernel.waves * amdgpu_target::LANES;
+    if found.max_flat_workgroup_size < items {
+        let most = found.max_flat_workgroup_size.to_string();
+        return differ("most work-items of a workgroup".into(), most, items.to_string());
     }
     let block = block_bytes(kernel);
     if found.kernarg_segment_size as usize > block {

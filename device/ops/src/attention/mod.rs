@@ -29,9 +29,9 @@ pub const PREFILL_FROM_TOKENS: u32 = 16;
 
 /// Queries, that is (token, head of the group), of one tile.
 const QUERIES: u32 = 16;
-const PLAIN_WAVES: u32 = 4;
-const PREFILL_WAVES: u32 = 4;
-const DECODE_WAVES: u32 = 8;
+pub(crate) const PLAIN_WAVES: u32 = 4;
+pub(crate) const PREFILL_WAVES: u32 = 4;
+pub(crate) const DECODE_WAVES: u32 = 8;
 
 args! {
     /// Arguments of all kernels.

@@ -25,8 +25,8 @@ pub const WMMA_FROM_TOKENS: u32 = 2;
 /// K is a multiple of this.
 pub const K_MULTIPLE: u32 = 64;
 
-const PLAIN_WAVES: u32 = 4;
-const GEMV_WAVES: u32 = 4;
+pub(crate) const PLAIN_WAVES: u32 = 4;
+pub(crate) const GEMV_WAVES: u32 = 4;
 /// Rows of W one wave of the GEMV takes.
 const GEMV_ROWS: u32 = 4;
 /// Rows of W and tokens of one workgroup's tile.
@@ -34,7 +34,7 @@ const TILE_N: u32 = 64;
 const TILE_T: u32 = 64;
 /// Depth of one step in LDS.
 const TILE_K: u32 = 64;
-const WMMA_WAVES: u32 = 4;
+pub(crate) const WMMA_WAVES: u32 = 4;
 /// Bytes from one row of a tile to the next in LDS: 16 more than the row, so that the 16 rows a wave reads at once lie in all banks.
 const PITCH_BYTES: u32 = TILE_K * 2 + 16;
 
