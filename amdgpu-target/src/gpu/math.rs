@@ -39,7 +39,7 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
 /// The larger of two; of a NaN and a number the number.
 #[inline(always)]
 pub fn max(a: f32, b: f32) -> f32 {
-    a.max(b)
+    machine::max(a, b)
 }
 
 /// x / (1 + e⁻ˣ). For x ≤ −88.8 the exponential is infinite and the result −0, as it rounds to.

@@ -1,7 +1,8 @@
 //! Wide memory access: 8 and 16 bytes per lane, and the packing of bf16 pairs in them. One base pointer from the kernel's arguments
 //! plus offsets stays a `global_*` access; an integer cast to a pointer would become a `flat_*` one.
 
-use crate::number::{bf16_to_f32, f32_to_bf16, number_to_bf16};
+use super::machine::pack_bf16_number;
+use crate::number::{bf16_to_f32, f32_to_bf16};
 
 /// 16 bytes, one `b128` access.
 #[repr(simd)]
@@ -142,7 +143,7 @@ pub fn bf16x8(x: [f32; 8]) -> B128 {
 /// As [`bf16x8`] where no value is a NaN; a NaN may come out as any value.
 #[inline(always)]
 pub fn bf16x8_number(x: [f32; 8]) -> B128 {
-    let pair = |i: usize| u32::from(number_to_bf16(x[i])) | u32::from(number_to_bf16(x[i + 1])) << 16;
+    let pair = |i: usize| pack_bf16_number(x[i], x[i + 1]);
     B128::new([pair(0), pair(2), pair(4), pair(6)])
 }
 

@@ -3,6 +3,7 @@
 
 mod intrinsics;
 mod lane;
+mod math;
 mod sync;
 mod wmma;
 
@@ -12,6 +13,7 @@ pub use lane::{
     item_idx, lane_idx, lane_value, other_half, wave_idx, wave_max_u64, wave_uniform, workgroup_x, workgroup_y,
     workgroup_z,
 };
+pub use math::{max, pack_bf16_number};
 pub use sync::{barrier, end_wave, schedule_fence};
 pub use wmma::{
     ACC_COLUMNS, ACC_RUN, Acc, Fragment, acc_across_rows, acc_column, acc_column_of, acc_column_sums, acc_row,

@@ -10,7 +10,7 @@ pub struct Quad(pub f32, pub f32, pub f32, pub f32);
 
 // SAFETY: names and types are those of LLVM 22's NVPTX intrinsics; a wrong one fails at instruction selection.
 unsafe extern "unadjusted" {
-    #[link_name = "llvm.nvvm.ex2.approx.f"]
+    #[link_name = "llvm.nvvm.ex2.approx.ftz.f"]
     pub safe fn exp2(x: f32) -> f32;
     #[link_name = "llvm.nvvm.rcp.approx.ftz.f"]
     pub safe fn rcp(x: f32) -> f32;
@@ -18,6 +18,8 @@ unsafe extern "unadjusted" {
     pub safe fn rsq(x: f32) -> f32;
     #[link_name = "llvm.nvvm.sqrt.approx.f"]
     pub safe fn sqrt(x: f32) -> f32;
+    #[link_name = "llvm.nvvm.fmax.f"]
+    pub safe fn max(a: f32, b: f32) -> f32;
     /// `x` of the lane whose index is `lane` ^ `mask`; every lane that `members` names calls it together.
     #[link_name = "llvm.nvvm.shfl.sync.bfly.i32"]
     pub fn shfl_bfly(members: u32, x: u32, mask: u32, clamp: u32) -> u32;
@@ -50,6 +52,21 @@ pub fn shared_address(generic: u64) -> u32 {
         asm!("cvta.to.shared.u64 {}, {};", out(reg64) address, in(reg64) generic, options(pure, nomem, nostack, preserves_flags));
     }
     address as u32
+}
+
+/// Two f32 rounded to bf16 (nearest, ties to even) in a dword, `lo` in its low half; a NaN becomes 0x7fff.
+#[inline(always)]
+pub fn pack_bf16_number(lo: f32, hi: f32) -> u32 {
+    let word: u32;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        asm!(
+            "cvt.rn.bf16x2.f32 {}, {}, {};",
+            out(reg32) word, in(reg32) hi.to_bits(), in(reg32) lo.to_bits(),
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    word
 }
 
 /// Four 8×8 matrices of 16-bit elements, each lane giving the address of one row: lanes 8i … 8i + 7 of matrix i.
