@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+/// Names the `tests` folder where a test program was carried to another machine (docs/SILICON.md).
+pub const FOLDER_VARIABLE: &str = "ZYNFER_TESTS_FOLDER";
+
 /// Root of the repository.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository").to_path_buf()
+    let tests = std::env::var_os(FOLDER_VARIABLE).unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&tests).parent().expect("tests/ lies in the repository").to_path_buf()
 }
 
 /// A committed fixture by its path below `tests/fixtures`.

@@ -9,6 +9,7 @@ pub mod packages;
 pub mod process;
 pub mod rust_src;
 pub mod scopes;
+pub mod silicon;
 pub mod sysroot;
 pub mod tidy;
 

@@ -1,6 +1,6 @@
 //! `x`: the one entry. Finds out what is missing, sets it up, and runs the demo, the tests, the benches.
 
-use build_support::{Outcome, demo, device, fixtures, packages, process, root, say, sysroot, tidy};
+use build_support::{Outcome, demo, device, fixtures, packages, process, root, say, silicon, sysroot, tidy};
 
 const HELP: &str = "\
 usage: ./x COMMAND
@@ -11,6 +11,7 @@ usage: ./x COMMAND
   setup        rust-src, the kernels' sysroot, the code object
   setup-tests  setup, and what the tests judge by (Debian packages, the published tokenizer)
   bench        cargo bench of the workspace; further words go to it
+  silicon      pack the proof vehicle: kernels as PTX and all tests, to be run beside an NVIDIA GPU (docs/SILICON.md)
   doctor       what this machine has: zynfer doctor
   tidy         the tree's own rules
 ";
@@ -24,6 +25,7 @@ fn main() {
         Some("sanitize") if rest.is_empty() => setup_tests().and_then(|()| sanitize()),
         Some("setup") if rest.is_empty() => setup(),
         Some("setup-tests") if rest.is_empty() => setup_tests(),
+        Some("silicon") if rest.is_empty() => setup_tests().and_then(|()| silicon::pack()),
         Some("bench") => {
             setup().and_then(|()| process::run(process::cargo().args(["bench", "-p", "zynfer-benches"]).args(&rest)))
         }

@@ -21,7 +21,7 @@ pub const TINY: &str = "tiny-qwen3";
 pub const UNTIED: &str = "qwen3-d64-untied";
 
 pub fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+    zynfer_tests::fixtures::fixture(name)
 }
 
 pub fn artifact(name: &str) -> Artifact {
