@@ -11,7 +11,8 @@ usage: ./x COMMAND
   setup        rust-src, the kernels' sysroot, the code object
   setup-tests  setup, and what the tests judge by (Debian packages, the published tokenizer)
   bench        cargo bench of the workspace; further words go to it
-  silicon      pack the proof vehicle: kernels as PTX and all tests, to be run beside an NVIDIA GPU (docs/SILICON.md)
+  silicon      pack the proof vehicle: kernels as PTX and all tests, to be run beside an NVIDIA GPU (docs/SILICON.md);
+               `silicon ptx` makes the PTX alone
   doctor       what this machine has: zynfer doctor
   tidy         the tree's own rules
 ";
@@ -26,6 +27,7 @@ fn main() {
         Some("setup") if rest.is_empty() => setup(),
         Some("setup-tests") if rest.is_empty() => setup_tests(),
         Some("silicon") if rest.is_empty() => setup_tests().and_then(|()| silicon::pack()),
+        Some("silicon") if rest == ["ptx"] => silicon::ptx().map(|path| say(&path.display().to_string())),
         Some("bench") => {
             setup().and_then(|()| process::run(process::cargo().args(["bench", "-p", "zynfer-benches"]).args(&rest)))
         }

@@ -2,7 +2,9 @@
 //! everything that a machine with such a GPU needs to run the operation tests, the tiny models and the timings (docs/SILICON.md).
 //! It runs nothing on a GPU itself: `run.sh` in that folder does.
 
-use crate::{Outcome, process, root, rust_src, say};
+use crate::{Outcome, process, root, rust_src, say, scopes};
+use amdgpu_target::LANES;
+use device_ops::KERNELS;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,13 +29,19 @@ fn folder() -> PathBuf {
     root().join("target/silicon")
 }
 
+/// The kernels as PTX, in the folder that is packed.
+pub fn ptx() -> Outcome<PathBuf> {
+    let folder = folder();
+    fs::create_dir_all(&folder).map_err(|err| format!("{}: {err}", folder.display()))?;
+    let path = folder.join("zynfer.ptx");
+    compile(&path).map(|()| path)
+}
+
 /// Builds everything and packs it.
 pub fn pack() -> Outcome {
     let folder = folder();
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(|err| format!("{}: {err}", folder.display()))?;
-    let ptx = folder.join("zynfer.ptx");
-    compile(&ptx)?;
+    ptx()?;
     say("the host, the two HIP libraries and the tests (release; minutes the first time)");
     let packages = ["-p", "zynfer", "-p", "emulator-hip", "-p", "zynfer-hip-over-cuda"];
     process::run(process::cargo().args(["build", "--quiet", "--release"]).args(packages))?;
@@ -78,7 +86,7 @@ fn target() -> PathBuf {
 }
 
 /// The kernels as one PTX module at `out`.
-pub fn compile(out: &Path) -> Outcome {
+fn compile(out: &Path) -> Outcome {
     for tool in ["llvm-ar-22", "llvm-dis-22", "opt-22", "llc-22"] {
         if !process::found(tool) {
             return Err(format!("{tool} is not there: ./x setup-tests installs llvm-22"));
@@ -106,28 +114,49 @@ pub fn compile(out: &Path) -> Outcome {
     process::output(Command::new("llvm-ar-22").arg("x").arg("--output").arg(&work).arg(&library).arg(object))?;
     let bitcode = work.join(object);
     let text = process::output(Command::new("llvm-dis-22").arg(&bitcode).args(["-o", "-"]))?;
-    let kernels: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("define ptx_kernel ")?.split_once('@')?.1.split_once('('))
-        .map(|(name, _)| name)
-        .collect();
+    let module = work.join("kernels.ll");
+    fs::write(&module, device_scope(&text)?).map_err(|err| format!("{}: {err}", module.display()))?;
+    let bounds = work.join("bounds.csv");
+    let rows = KERNELS.iter().map(|kernel| format!("{},nvvm.maxntid={}\n", kernel.name, kernel.waves * LANES));
+    fs::write(&bounds, rows.collect::<String>()).map_err(|err| format!("{}: {err}", bounds.display()))?;
     let optimised = work.join("kernels.bc");
     let mut opt = Command::new("opt-22");
-    opt.arg("-passes=internalize,globaldce,default<O3>").arg(UNROLL).arg(INLINE);
-    opt.arg(format!("-internalize-public-api-list={}", kernels.join(",")));
-    process::output(opt.arg(&bitcode).arg("-o").arg(&optimised))?;
+    opt.arg("-passes=forceattrs,internalize,globaldce,default<O3>").arg(UNROLL).arg(INLINE);
+    opt.arg(format!("-forceattrs-csv-path={}", bounds.display()));
+    let names: Vec<&str> = KERNELS.iter().map(|kernel| kernel.name).collect();
+    opt.arg(format!("-internalize-public-api-list={}", names.join(",")));
+    process::output(opt.arg(&module).arg("-o").arg(&optimised))?;
     let mut llc = Command::new("llc-22");
     llc.args(["-O3", &format!("-mcpu={CPU}"), &format!("-mattr={FEATURES}")]);
     process::output(llc.arg(&optimised).arg("-o").arg(out))?;
-    check(out, kernels.len())
+    check(out)
 }
 
-/// Refuses a module with a call, a local array or a kernel too few.
-fn check(ptx: &Path, kernels: usize) -> Outcome {
+/// Atomics and fences of the whole system get the scope of the GPU, as in the code object the host prefers; those of one thread, which
+/// only bind the compiler and have done so by now, go: NVPTX has no code for them.
+fn device_scope(module: &str) -> Outcome<String> {
+    let (text, _) = scopes::to_agent(module)?;
+    let kept = text.lines().filter(|line| !line.starts_with("  fence syncscope(\"singlethread\")"));
+    Ok(kept.collect::<Vec<_>>().join("\n").replace("syncscope(\"agent\")", "syncscope(\"device\")"))
+}
+
+/// Refuses a module with a call, a local array, other kernels than ours or other bounds.
+fn check(ptx: &Path) -> Outcome {
     let text = fs::read_to_string(ptx).map_err(|err| format!("{}: {err}", ptx.display()))?;
-    let found = text.matches(".visible .entry ").count();
-    if found != kernels || found == 0 {
-        return Err(format!("{}: {found} kernels, {kernels} were compiled", ptx.display()));
+    let entries: Vec<&str> = text.split(".visible .entry ").skip(1).collect();
+    if entries.len() != KERNELS.len() {
+        return Err(format!("{}: {} kernels, {} are ours", ptx.display(), entries.len(), KERNELS.len()));
+    }
+    for kernel in KERNELS {
+        let entry = entries.iter().find(|entry| entry.starts_with(&format!("{}(", kernel.name)));
+        let bound = format!(".maxntid {}", kernel.waves * LANES);
+        match entry {
+            None => return Err(format!("{}: no kernel `{}`", ptx.display(), kernel.name)),
+            Some(entry) if !entry.contains(&bound) => {
+                return Err(format!("{}: kernel `{}` without `{bound}`", ptx.display(), kernel.name));
+            }
+            Some(_) => {}
+        }
     }
     let forbidden = [
         (".extern .func", "code outside the kernels, such as a panic"),
