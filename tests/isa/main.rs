@@ -10,6 +10,7 @@ mod ins;
 mod listings;
 mod llvm;
 mod matrix;
+mod matrix_sums;
 mod opcodes;
 mod random;
 

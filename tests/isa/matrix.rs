@@ -8,17 +8,17 @@ use emulator::isa::{self, Src};
 use emulator::wave::{Lds, Wave};
 use zynfer_tests::random::Random;
 
-const N: usize = 16;
+pub(crate) const N: usize = 16;
 /// First registers: A, B, C, the index, D.
-const A: u32 = 0;
-const B: u32 = 16;
-const C: u32 = 32;
-const INDEX: u32 = 48;
-const D: u32 = 64;
+pub(crate) const A: u32 = 0;
+pub(crate) const B: u32 = 16;
+pub(crate) const C: u32 = 32;
+pub(crate) const INDEX: u32 = 48;
+pub(crate) const D: u32 = 64;
 
 /// Format of an operand's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Element {
+pub(crate) enum Element {
     F16,
     Bf16,
     Fp8,
@@ -30,7 +30,7 @@ use Element::*;
 
 /// Format of C and D.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sum {
+pub(crate) enum Sum {
     F32,
     Half,
     BHalf,
@@ -38,7 +38,7 @@ enum Sum {
 }
 
 impl Element {
-    fn bits(self) -> usize {
+    pub(crate) fn bits(self) -> usize {
         match self {
             F16 | Bf16 => 16,
             Fp8 | Bf8 | I8 => 8,
@@ -70,10 +70,10 @@ impl Element {
 }
 
 /// A form: opcode, name, K, formats of A, B and the sums, whether A is sparse.
-type Form = (u32, &'static str, usize, Element, Element, Sum, bool);
+pub(crate) type Form = (u32, &'static str, usize, Element, Element, Sum, bool);
 
 #[rustfmt::skip]
-const FORMS: &[Form] = &[
+pub(crate) const FORMS: &[Form] = &[
     (64, "v_wmma_f32_16x16x16_f16", 16, F16, F16, Sum::F32, false),
     (65, "v_wmma_f32_16x16x16_bf16", 16, Bf16, Bf16, Sum::F32, false),
     (66, "v_wmma_f16_16x16x16_f16", 16, F16, F16, Sum::Half, false),
@@ -105,10 +105,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Register, half of the wave, and first bit of an element.
 #[derive(Clone, Copy)]
-struct Place {
-    register: usize,
-    half: usize,
-    bit: usize,
+pub(crate) struct Place {
+    pub(crate) register: usize,
+    pub(crate) half: usize,
+    pub(crate) bit: usize,
 }
 
 impl Place {
@@ -119,7 +119,7 @@ impl Place {
 }
 
 /// Where element k of a dense operand lies, `wide` if it stands beside a sparse one.
-fn dense(bits: usize, k: usize, depth: usize, wide: bool) -> Place {
+pub(crate) fn dense(bits: usize, k: usize, depth: usize, wide: bool) -> Place {
     match (bits, wide) {
         (16, false) => Place { register: 2 * (k / 8) + k % 4 / 2, half: k / 4 % 2, bit: 16 * (k % 2) },
         (16, true) => Place { register: 4 * (k / 16) + k % 8 / 2, half: k / 8 % 2, bit: 16 * (k % 2) },
@@ -128,7 +128,7 @@ fn dense(bits: usize, k: usize, depth: usize, wide: bool) -> Place {
 }
 
 /// Where the n-th of the two elements kept of the four from `4 * group` on lies.
-fn kept(bits: usize, group: usize, n: usize, depth: usize) -> Place {
+pub(crate) fn kept(bits: usize, group: usize, n: usize, depth: usize) -> Place {
     if bits == 16 {
         return Place { register: 2 * (group / 4) + group % 2, half: group / 2 % 2, bit: 16 * n };
     }
@@ -137,7 +137,7 @@ fn kept(bits: usize, group: usize, n: usize, depth: usize) -> Place {
 }
 
 /// Half of the wave and first bit of the four index bits of a group.
-fn index(bits: usize, group: usize, depth: usize) -> (usize, usize) {
+pub(crate) fn index(bits: usize, group: usize, depth: usize) -> (usize, usize) {
     if bits == 16 {
         return (group / 2 % 2, 8 * (group / 4) + 4 * (group % 2));
     }
@@ -154,12 +154,12 @@ struct Tried {
     key: u32,
 }
 
-fn put(wave: &mut Wave, first: u32, place: Place, lane: usize, bits: u32) {
+pub(crate) fn put(wave: &mut Wave, first: u32, place: Place, lane: usize, bits: u32) {
     wave.vgpr[first as usize + place.register][N * place.half + lane] |= bits << place.bit;
 }
 
 /// Row i, column j of C or D.
-fn sum_place(sum: Sum, i: usize) -> Place {
+pub(crate) fn sum_place(sum: Sum, i: usize) -> Place {
     match sum {
         Sum::F32 | Sum::I32 => Place { register: i % 8, half: i / 8, bit: 0 },
         Sum::Half | Sum::BHalf => Place { register: i % 8 / 2, half: i / 8, bit: 16 * (i % 2) },

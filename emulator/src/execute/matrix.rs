@@ -1,33 +1,34 @@
 //! WMMA and SWMMAC: a 16×16 tile D = A·B + C spread over the wave. Which lane and register holds which element follows AMD's matrix
-//! instruction calculator; EXEC does not matter. Neither the order of summation nor its inner precision is published. Here floats are
-//! summed in f32 with fused steps in increasing k, starting from C (products of f16, bf16 and fp8 are exact in f32), and 16-bit
-//! results are rounded once at the end. Integers are exact: the sum of products is added to C once, wrapping, or saturating with clamp.
+//! instruction calculator; EXEC does not matter. Floats are summed here in f32 with fused steps in increasing k, starting from C (products
+//! of f16, bf16 and fp8 are exact in f32), which is fast and differs from the machine in the last bits; [`super::matrix_sums`] has the
+//! machine's own sums, for every mode but that of a launch and for 16-bit results. Integers are exact: the sum of products is added to C
+//! once, wrapping, or saturating with clamp.
 
-use super::convert::{f16_to_f32, f32_to_bf16, f32_to_f16};
+use super::convert::f16_to_f32;
 use super::fp8;
-use super::packed::{default_mode, modified_c};
+use super::packed::modified_c;
 use crate::isa::{Inst, Src};
 use crate::wave::{Cx, Flow, Lanes, Step};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
 /// Rows and columns of a tile, and lanes of half a wave.
-const N: usize = 16;
+pub(super) const N: usize = 16;
 
 /// The vector file.
 type Vgprs = [Lanes; 256];
 /// One operand by k: element `[k][n]` is A's row n or B's column n.
-type Operand<T, const K: usize> = [[T; N]; K];
+pub(super) type Operand<T, const K: usize> = [[T; N]; K];
 /// C or D by rows.
-type Tile<T> = [[T; N]; N];
+pub(super) type Tile<T> = [[T; N]; N];
 
-fn number(src: Src) -> u8 {
+pub(super) fn number(src: Src) -> u8 {
     if let Src::Vgpr(first) = src { first } else { 0 }
 }
 
 /// Reads an operand of `bits`-bit elements: a lane of half h holds, in element s from its low bits on, the k that `k(h, s)` says.
 #[inline(always)]
-fn operand<T: Copy, const K: usize>(
+pub(super) fn operand<T: Copy, const K: usize>(
     vgpr: &Vgprs,
     first: u8,
     bits: usize,
@@ -63,28 +64,27 @@ fn read_operand<T: Copy, const K: usize>(
 
 // Positions of k: of a dense operand with 16-bit elements, of any other dense one, and of B beside a sparse A.
 #[inline(always)]
-fn k_dense16(half: usize, s: usize) -> usize {
+pub(super) fn k_dense16(half: usize, s: usize) -> usize {
     8 * (s / 4) + 4 * half + s % 4
 }
 #[inline(always)]
-fn k_linear<const K: usize>(half: usize, s: usize) -> usize {
+pub(super) fn k_linear<const K: usize>(half: usize, s: usize) -> usize {
     K / 2 * half + s
 }
 #[inline(always)]
-fn k_sparse_b16(half: usize, s: usize) -> usize {
+pub(super) fn k_sparse_b16(half: usize, s: usize) -> usize {
     16 * (s / 8) + 8 * half + s % 8
 }
 
 /// The sign bits of neg_lo (even elements) and neg_hi (odd ones) for 16-bit elements of source n.
 #[inline(always)]
-fn signs(inst: &Inst, n: usize) -> [u32; 2] {
+pub(super) fn signs(inst: &Inst, n: usize) -> [u32; 2] {
     [(inst.mods.neg as u32 >> n & 1) << 15, (inst.mods.abs as u32 >> n & 1) << 15]
 }
 
 /// 16-bit float formats.
 trait Half {
     fn to_f32(bits: u32) -> f32;
-    fn of_f32(value: f32) -> u32;
 }
 struct F16;
 impl Half for F16 {
@@ -92,18 +92,12 @@ impl Half for F16 {
     fn to_f32(bits: u32) -> f32 {
         f16_to_f32(bits)
     }
-    fn of_f32(value: f32) -> u32 {
-        f32_to_f16(value)
-    }
 }
 struct Bf16;
 impl Half for Bf16 {
     #[inline(always)]
     fn to_f32(bits: u32) -> f32 {
         f32::from_bits(bits << 16)
-    }
-    fn of_f32(value: f32) -> u32 {
-        f32_to_bf16(value)
     }
 }
 
@@ -135,7 +129,7 @@ fn integers<const K: usize>(cx: &Cx, inst: &Inst, n: usize, bits: usize) -> Oper
 
 /// C or D in 32-bit elements: row 8h + e lies in register e of half h.
 #[inline(always)]
-fn tile32(cx: &Cx, src: Src) -> Tile<u32> {
+pub(super) fn tile32(cx: &Cx, src: Src) -> Tile<u32> {
     let mut tile = [[0; N]; N];
     for (row, out) in tile.iter_mut().enumerate() {
         match src {
@@ -150,32 +144,10 @@ fn tile32(cx: &Cx, src: Src) -> Tile<u32> {
 }
 
 #[inline(always)]
-fn put32(cx: &mut Cx, dst: u8, tile: &Tile<u32>) -> Step {
+pub(super) fn put32(cx: &mut Cx, dst: u8, tile: &Tile<u32>) -> Step {
     for (row, values) in tile.iter().enumerate() {
         let lanes = &mut cx.wave.vgpr[dst.wrapping_add(row as u8 % 8) as usize];
         lanes[row / 8 * N..][..N].copy_from_slice(values);
-    }
-    Ok(Flow::Next)
-}
-
-/// C or D in 16-bit elements: rows 8h + 2v and 8h + 2v + 1 lie in register v of half h.
-fn tile16<H: Half>(cx: &Cx, src: Src) -> Tile<f32> {
-    std::array::from_fn(|row| {
-        let lanes = match src {
-            Src::Vgpr(first) => cx.wave.vgpr[first.wrapping_add((row % 8 / 2) as u8) as usize],
-            other => [cx.wave.scalar(other); 32],
-        };
-        std::array::from_fn(|n| H::to_f32(lanes[row / 8 * N + n] >> (16 * (row % 2)) & 0xffff))
-    })
-}
-
-fn put16<H: Half>(cx: &mut Cx, dst: u8, tile: &Tile<f32>) -> Step {
-    for v in 0..4 {
-        let lanes = &mut cx.wave.vgpr[dst.wrapping_add(v as u8) as usize];
-        for (lane, out) in lanes.iter_mut().enumerate() {
-            let row = 8 * (lane / N) + 2 * v;
-            *out = H::of_f32(tile[row][lane % N]) | H::of_f32(tile[row + 1][lane % N]) << 16;
-        }
     }
     Ok(Flow::Next)
 }
@@ -286,7 +258,6 @@ fn bits(tile: &Tile<f32>) -> Tile<u32> {
 
 #[inline(always)]
 fn half_to_f32<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
-    default_mode(cx, inst)?;
     let arch = cx.arch;
     OPERANDS.with_borrow_mut(|operands| arch.dispatch(HalfToF32::<H> { cx, inst, operands, half: PhantomData }))
 }
@@ -332,28 +303,8 @@ pub fn f32_bf16(cx: &mut Cx, inst: &Inst) -> Step {
     half_to_f32::<Bf16>(cx, inst)
 }
 
-#[inline(always)]
-fn half_to_half<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
-    default_mode(cx, inst)?;
-    let mut c = tile16::<H>(cx, inst.src[2]).map(|row| row.map(|value| modified_c(value, inst)));
-    let [a, b] = [0, 1].map(|n| operand16::<H, 16>(cx, inst, n, k_dense16));
-    cx.arch.dispatch(Multiply { a: &a, b: &b, c: &mut c });
-    put16::<H>(cx, inst.dst, &c)
-}
-
-/// `v_wmma_f16_16x16x16_f16`.
-pub fn f16_f16(cx: &mut Cx, inst: &Inst) -> Step {
-    half_to_half::<F16>(cx, inst)
-}
-
-/// `v_wmma_bf16_16x16x16_bf16`.
-pub fn bf16_bf16(cx: &mut Cx, inst: &Inst) -> Step {
-    half_to_half::<Bf16>(cx, inst)
-}
-
 /// `v_wmma_f32_16x16x16` of fp8 (false) and bf8 (true) operands.
 pub fn f32_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
-    default_mode(cx, inst)?;
     let mut c = c_f32(cx, inst);
     let [a, b] = [0, 1].map(|n| operand8::<16>(cx, number(inst.src[n]), bf8[n]));
     cx.arch.dispatch(Multiply { a: &a, b: &b, c: &mut c });
@@ -384,16 +335,16 @@ pub fn i32_iu4_k32(cx: &mut Cx, inst: &Inst) -> Step {
 }
 
 /// One kept element of a sparse A: for each row, its value's place in the operand and the k it stands for.
-struct Kept<const S: usize> {
+pub(super) struct Kept<const S: usize> {
     /// Slot of the compressed operand, as `operand` with a linear k has them: S/2 of half 0, then S/2 of half 1.
-    slot: [usize; S],
+    pub(super) slot: [usize; S],
     /// `[slot position][row]`: k.
-    k: [[u8; N]; S],
+    pub(super) k: [[u8; N]; S],
 }
 
 /// Reads the index register: of each four k, element pairs keep the two that two bits each say. `base(h, i)` is the first k of pair i of
 /// a lane of half h. Slots come in increasing k.
-fn kept<const S: usize>(cx: &Cx, inst: &Inst, base: impl Fn(usize, usize) -> usize) -> Kept<S> {
+pub(super) fn kept<const S: usize>(cx: &Cx, inst: &Inst, base: impl Fn(usize, usize) -> usize) -> Kept<S> {
     let index = &cx.wave.vgpr[number(inst.src[2]) as usize];
     let shift = if inst.mods.opsel & 1 != 0 { 16 } else { 0 };
     let mut order: Vec<(usize, usize, usize)> = (0..2)
@@ -429,21 +380,21 @@ fn multiply_sparse<const S: usize, const K: usize>(
 }
 
 /// First k of pair i of half h: 16-bit elements, and the others with K in all.
-fn base16(half: usize, i: usize) -> usize {
+pub(super) fn base16(half: usize, i: usize) -> usize {
     16 * (i / 2) + 8 * half + 4 * (i % 2)
 }
-fn base_linear<const K: usize>(half: usize, i: usize) -> usize {
+pub(super) fn base_linear<const K: usize>(half: usize, i: usize) -> usize {
     K / 2 * half + 4 * i
 }
 
 #[inline(always)]
-fn sparse_half<H: Half>(cx: &mut Cx, inst: &Inst, mut c: Tile<f32>) -> Result<Tile<f32>, Box<crate::fault::Fault>> {
-    let cx = &*default_mode(cx, inst)?;
+fn sparse_half<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
+    let mut c = destination32(cx, inst);
     let kept = kept::<16>(cx, inst, base16);
     let a = operand16::<H, 16>(cx, inst, 0, k_linear::<16>);
     let b = operand16::<H, 32>(cx, inst, 1, k_sparse_b16);
     cx.arch.dispatch(MultiplySparse { a: &a, kept: &kept, b: &b, c: &mut c });
-    Ok(c)
+    put32(cx, inst.dst, &bits(&c))
 }
 
 /// C of a sparse operation is its destination.
@@ -453,35 +404,16 @@ fn destination32(cx: &Cx, inst: &Inst) -> Tile<f32> {
 
 /// `v_swmmac_f32_16x16x32_f16`.
 pub fn sparse_f32_f16(cx: &mut Cx, inst: &Inst) -> Step {
-    let c = destination32(cx, inst);
-    let tile = sparse_half::<F16>(cx, inst, c)?;
-    put32(cx, inst.dst, &bits(&tile))
+    sparse_half::<F16>(cx, inst)
 }
 
 /// `v_swmmac_f32_16x16x32_bf16`.
 pub fn sparse_f32_bf16(cx: &mut Cx, inst: &Inst) -> Step {
-    let c = destination32(cx, inst);
-    let tile = sparse_half::<Bf16>(cx, inst, c)?;
-    put32(cx, inst.dst, &bits(&tile))
-}
-
-/// `v_swmmac_f16_16x16x32_f16`.
-pub fn sparse_f16_f16(cx: &mut Cx, inst: &Inst) -> Step {
-    let c = tile16::<F16>(cx, Src::Vgpr(inst.dst));
-    let tile = sparse_half::<F16>(cx, inst, c)?;
-    put16::<F16>(cx, inst.dst, &tile)
-}
-
-/// `v_swmmac_bf16_16x16x32_bf16`.
-pub fn sparse_bf16_bf16(cx: &mut Cx, inst: &Inst) -> Step {
-    let c = tile16::<Bf16>(cx, Src::Vgpr(inst.dst));
-    let tile = sparse_half::<Bf16>(cx, inst, c)?;
-    put16::<Bf16>(cx, inst.dst, &tile)
+    sparse_half::<Bf16>(cx, inst)
 }
 
 /// `v_swmmac_f32_16x16x32` of fp8 (false) and bf8 (true) operands.
 pub fn sparse_f32_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
-    default_mode(cx, inst)?;
     let mut c = destination32(cx, inst);
     let kept = kept::<16>(cx, inst, base_linear::<32>);
     let a = operand8::<16>(cx, number(inst.src[0]), bf8[0]);

@@ -1,34 +1,18 @@
-//! Packed 16-bit arithmetic, mixed-precision fma and dot products, as VOP3P has them. Sums of dot products go by increasing k in f32
-//! with fused steps (f16, bf16 and fp8 products are exact in f32): hardware's inner precision is not published, so a comparison has to
-//! allow for it. Packed arithmetic and mixed fma follow MODE: where it is as at a launch and no NaN comes out, by the host's own
-//! arithmetic, else by [`super::soft_float`]. Modifiers that the manual gives no meaning are faults, not guesses; clamp is ignored where
-//! it says so.
+//! Packed 16-bit arithmetic, mixed-precision fma and integer dot products, as VOP3P has them. Packed arithmetic and mixed fma follow MODE:
+//! where it is as at a launch and no NaN comes out, by the host's own arithmetic, else by [`super::soft_float`]. Modifiers that the manual
+//! gives no meaning are faults, not guesses; clamp is ignored where it says so. Dot products of floats stand in [`super::dot`].
 
 use super::convert::{f16_to_f32, f32_to_f16};
-use super::{dpp, fp8, lanes, soft_float as soft};
+use super::{dpp, lanes, soft_float as soft};
 use crate::fault::Fault;
 use crate::isa::Inst;
 use crate::wave::{Cx, Flow, Lanes, Step};
 use half::f16;
 
 /// Rounding to nearest even, all denormals kept, f16 overflow to infinity: these bits of MODE at a launch.
-const DEFAULT_MODE: u32 = 0xf0;
+pub(super) const DEFAULT_MODE: u32 = 0xf0;
 /// Rounding, denormals, FP16_OVFL.
-const MODE_FIELDS: u32 = 1 << 23 | 0xff;
-
-/// Passes on the context where MODE has the rounding and the denormals that are implemented.
-#[inline(always)]
-pub fn default_mode<'x, 'c>(cx: &'x mut Cx<'c>, inst: &Inst) -> Result<&'x mut Cx<'c>, Box<Fault>> {
-    match cx.wave.mode & MODE_FIELDS {
-        DEFAULT_MODE => Ok(cx),
-        mode => other_mode(inst, mode),
-    }
-}
-
-#[cold]
-fn other_mode<T>(inst: &Inst, mode: u32) -> Result<T, Box<Fault>> {
-    unsupported(inst, format!("with float mode {mode:#x}, not {DEFAULT_MODE:#x}"))
-}
+pub(super) const MODE_FIELDS: u32 = 1 << 23 | 0xff;
 
 fn unsupported<T>(inst: &Inst, what: impl std::fmt::Display) -> Result<T, Box<Fault>> {
     Err(Box::new(Fault::Unsupported(format!("{} {what}", inst.row.name))))
@@ -45,7 +29,7 @@ fn sources(cx: &Cx, inst: &Inst) -> Result<[Lanes; 3], Box<Fault>> {
 
 /// The halves that op_sel and op_sel_hi pick: a value for the low and one for the high result.
 #[inline(always)]
-fn halves(value: u32, inst: &Inst, n: usize) -> (u32, u32) {
+pub(super) fn halves(value: u32, inst: &Inst, n: usize) -> (u32, u32) {
     let pick = |high: bool| if high { value >> 16 } else { value & 0xffff };
     (pick(inst.mods.opsel >> n & 1 != 0), pick(inst.mods.opsel_hi >> n & 1 != 0))
 }
@@ -232,39 +216,6 @@ pub fn mix(cx: &mut Cx, inst: &Inst, to: MixTo) -> Step {
     Ok(Flow::Next)
 }
 
-/// c + a.lo·b.lo + a.hi·b.hi of f16 pairs.
-pub fn dot2_f16(a: u32, b: u32, c: u32) -> u32 {
-    let sum = f16_to_f32(a).mul_add(f16_to_f32(b), f32::from_bits(c));
-    f16_to_f32(a >> 16).mul_add(f16_to_f32(b >> 16), sum).to_bits()
-}
-
-/// c + a.lo·b.lo + a.hi·b.hi of bf16 pairs.
-pub fn dot2_bf16(a: u32, b: u32, c: u32) -> u32 {
-    let sum = f32::from_bits(a << 16).mul_add(f32::from_bits(b << 16), f32::from_bits(c));
-    f32::from_bits(a & 0xffff_0000).mul_add(f32::from_bits(b & 0xffff_0000), sum).to_bits()
-}
-
-/// A dot product of pairs with its modifiers: halves by op_sel, signs of the halves by neg_lo and neg_hi, the sign of C by neg_lo. C has
-/// 32 bits, so op_sel does not concern it; clamp is ignored. The manual does not say which fields of MODE hold.
-#[inline(always)]
-pub fn dot2(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step {
-    default_mode(cx, inst)?;
-    let m = inst.mods;
-    if m.abs & 4 != 0 {
-        return unsupported(inst, "with neg_hi of C, which has no halves");
-    }
-    let sources = sources(cx, inst)?;
-    let result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
-        let [a, b] = [0, 1].map(|n| {
-            let (low, high) = halves(sources[n][lane], inst, n);
-            low ^ (m.neg as u32 >> n & 1) << 15 | (high ^ (m.abs as u32 >> n & 1) << 15) << 16
-        });
-        f(a, b, sources[2][lane] ^ (m.neg as u32 >> 2) << 31)
-    }));
-    cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
-    Ok(Flow::Next)
-}
-
 /// Element `n` of `bits` bits, sign- or zero-extended.
 #[inline(always)]
 fn element(value: u32, n: u32, bits: u32, signed: bool) -> i64 {
@@ -300,24 +251,4 @@ pub fn dot_int(cx: &mut Cx, inst: &Inst, bits: u32, unsigned: bool) -> Step {
 pub fn modified_c(c: f32, inst: &Inst) -> f32 {
     let c = if inst.mods.abs & 4 != 0 { c.abs() } else { c };
     if inst.mods.neg & 4 != 0 { -c } else { c }
-}
-
-/// Dot product of four fp8 (false) or bf8 (true) elements. It rounds to nearest even whatever MODE says; of denormals the manual is silent.
-pub fn dot4_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
-    if cx.wave.mode & 0x30 != 0x30 {
-        return unsupported(inst, "where f32 denormals are flushed");
-    }
-    let tables = bf8.map(fp8::table);
-    let sources = sources(cx, inst)?;
-    let result: Lanes = std::array::from_fn(|lane| {
-        let [a, b, c] = [0, 1, 2].map(|n| sources[n][lane]);
-        let mut sum = modified_c(f32::from_bits(c), inst);
-        for n in 0..4 {
-            let value = |x: u32, table: &[f32; 256]| table[(x >> (8 * n) & 0xff) as usize];
-            sum = value(a, tables[0]).mul_add(value(b, tables[1]), sum);
-        }
-        sum.to_bits()
-    });
-    cx.wave.set_lanes(inst.dst, lanes::write_mask(cx.wave, inst), &result);
-    Ok(Flow::Next)
 }

@@ -3,7 +3,8 @@
 
 use super::operand::{LITERAL, is_inline, src, src_text, vgpr, vgpr_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, dpp, row};
-use crate::execute::{float, matrix, packed, scalar, soft_float as soft};
+use crate::execute::matrix_sums::by_mode;
+use crate::execute::{dot, float, matrix, matrix_sums, packed, scalar, soft_float as soft, sums};
 use crate::wave::Exec;
 
 /// Halves picked by op_sel and op_sel_hi; integers.
@@ -68,12 +69,12 @@ pub static ROWS: &[Row] = &[
     two(16, "v_pk_mul_f16", PkF16, PACKED_FLOAT, |cx, i| {
         packed::float(cx, i, |a, b, _| a * b, |m, a, b, _| soft::mul(m, a, b))
     }),
-    three(19, "v_dot2_f32_f16", F32, [PkF16, PkF16, F32], DOT2, |cx, i| packed::dot2(cx, i, packed::dot2_f16)),
+    three(19, "v_dot2_f32_f16", F32, [PkF16, PkF16, F32], DOT2, dot::dot2_f32_f16),
     three(22, "v_dot4_i32_iu8", I32, [B32, B32, I32], DOT_INT, |cx, i| packed::dot_int(cx, i, 8, false)),
     three(23, "v_dot4_u32_u8", U32, [B32, B32, U32], DOT_INT, |cx, i| packed::dot_int(cx, i, 8, true)),
     three(24, "v_dot8_i32_iu4", I32, [B32, B32, I32], DOT_INT, |cx, i| packed::dot_int(cx, i, 4, false)),
     three(25, "v_dot8_u32_u4", U32, [B32, B32, U32], DOT_INT, |cx, i| packed::dot_int(cx, i, 4, true)),
-    three(26, "v_dot2_f32_bf16", F32, [PkBf16, PkBf16, F32], DOT2, |cx, i| packed::dot2(cx, i, packed::dot2_bf16)),
+    three(26, "v_dot2_f32_bf16", F32, [PkBf16, PkBf16, F32], DOT2, dot::dot2_f32_bf16),
     two(27, "v_pk_min_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::select(cx, i, float::min_num, scalar::min_num)),
     two(28, "v_pk_max_num_f16", PkF16, PACKED_FLOAT, |cx, i| packed::select(cx, i, float::max_num, scalar::max_num)),
     two(29, "v_pk_minimum_f16", PkF16, PACKED_FLOAT, |cx, i| packed::select(cx, i, float::minimum, scalar::minimum)),
@@ -81,33 +82,48 @@ pub static ROWS: &[Row] = &[
     three(32, "v_fma_mix_f32", F32, MIX_3, MIX, |cx, i| packed::mix(cx, i, packed::MixTo::Whole)),
     three(33, "v_fma_mixlo_f16", F16, MIX_3, MIX, |cx, i| packed::mix(cx, i, packed::MixTo::Low)),
     three(34, "v_fma_mixhi_f16", F16, MIX_3, MIX, |cx, i| packed::mix(cx, i, packed::MixTo::High)),
-    three(36, "v_dot4_f32_fp8_bf8", F32, [B32, B32, F32], DOT_FP8, |cx, i| packed::dot4_fp8(cx, i, [false, true])),
-    three(37, "v_dot4_f32_bf8_fp8", F32, [B32, B32, F32], DOT_FP8, |cx, i| packed::dot4_fp8(cx, i, [true, false])),
-    three(38, "v_dot4_f32_fp8_fp8", F32, [B32, B32, F32], DOT_FP8, |cx, i| packed::dot4_fp8(cx, i, [false, false])),
-    three(39, "v_dot4_f32_bf8_bf8", F32, [B32, B32, F32], DOT_FP8, |cx, i| packed::dot4_fp8(cx, i, [true, true])),
-    three(64, "v_wmma_f32_16x16x16_f16", B256, [B128, B128, F32], WMMA_FLOAT, matrix::f32_f16),
-    three(65, "v_wmma_f32_16x16x16_bf16", B256, [B128, B128, F32], WMMA_FLOAT, matrix::f32_bf16),
-    three(66, "v_wmma_f16_16x16x16_f16", B128, [B128, B128, F16], WMMA_FLOAT, matrix::f16_f16),
-    three(67, "v_wmma_bf16_16x16x16_bf16", B128, [B128, B128, Bf16], WMMA_FLOAT, matrix::bf16_bf16),
+    three(36, "v_dot4_f32_fp8_bf8", F32, [B32, B32, F32], DOT_FP8, dot::dot4_fp8_bf8),
+    three(37, "v_dot4_f32_bf8_fp8", F32, [B32, B32, F32], DOT_FP8, dot::dot4_bf8_fp8),
+    three(38, "v_dot4_f32_fp8_fp8", F32, [B32, B32, F32], DOT_FP8, dot::dot4_fp8_fp8),
+    three(39, "v_dot4_f32_bf8_bf8", F32, [B32, B32, F32], DOT_FP8, dot::dot4_bf8_bf8),
+    three(64, "v_wmma_f32_16x16x16_f16", B256, [B128, B128, F32], WMMA_FLOAT, |cx, i| {
+        by_mode(cx, i, matrix::f32_f16, matrix_sums::half_to_f32::<sums::F16>)
+    }),
+    three(65, "v_wmma_f32_16x16x16_bf16", B256, [B128, B128, F32], WMMA_FLOAT, |cx, i| {
+        by_mode(cx, i, matrix::f32_bf16, matrix_sums::half_to_f32::<sums::Bf16>)
+    }),
+    three(66, "v_wmma_f16_16x16x16_f16", B128, [B128, B128, F16], WMMA_FLOAT, matrix_sums::f16_f16),
+    three(67, "v_wmma_bf16_16x16x16_bf16", B128, [B128, B128, Bf16], WMMA_FLOAT, matrix_sums::bf16_bf16),
     three(68, "v_wmma_i32_16x16x16_iu8", B256, [B64, B64, I32], WMMA_INT, matrix::i32_iu8),
     three(69, "v_wmma_i32_16x16x16_iu4", B256, [B32, B32, I32], WMMA_INT, matrix::i32_iu4),
     three(70, "v_wmma_f32_16x16x16_fp8_fp8", B256, [B64, B64, F32], WMMA_FP8, |cx, i| {
-        matrix::f32_fp8(cx, i, [false, false])
+        by_mode(cx, i, |cx, i| matrix::f32_fp8(cx, i, [false, false]), matrix_sums::byte_to_f32::<sums::Fp8, sums::Fp8>)
     }),
     three(71, "v_wmma_f32_16x16x16_fp8_bf8", B256, [B64, B64, F32], WMMA_FP8, |cx, i| {
-        matrix::f32_fp8(cx, i, [false, true])
+        by_mode(cx, i, |cx, i| matrix::f32_fp8(cx, i, [false, true]), matrix_sums::byte_to_f32::<sums::Fp8, sums::Bf8>)
     }),
     three(72, "v_wmma_f32_16x16x16_bf8_fp8", B256, [B64, B64, F32], WMMA_FP8, |cx, i| {
-        matrix::f32_fp8(cx, i, [true, false])
+        by_mode(cx, i, |cx, i| matrix::f32_fp8(cx, i, [true, false]), matrix_sums::byte_to_f32::<sums::Bf8, sums::Fp8>)
     }),
     three(73, "v_wmma_f32_16x16x16_bf8_bf8", B256, [B64, B64, F32], WMMA_FP8, |cx, i| {
-        matrix::f32_fp8(cx, i, [true, true])
+        by_mode(cx, i, |cx, i| matrix::f32_fp8(cx, i, [true, true]), matrix_sums::byte_to_f32::<sums::Bf8, sums::Bf8>)
     }),
     three(74, "v_wmma_i32_16x16x32_iu4", B256, [B64, B64, I32], WMMA_INT, matrix::i32_iu4_k32),
-    three(80, "v_swmmac_f32_16x16x32_f16", B256, [B128, B256, B32], SPARSE | WMMA_FLOAT, matrix::sparse_f32_f16),
-    three(81, "v_swmmac_f32_16x16x32_bf16", B256, [B128, B256, B32], SPARSE | WMMA_FLOAT, matrix::sparse_f32_bf16),
-    three(82, "v_swmmac_f16_16x16x32_f16", B128, [B128, B256, B32], SPARSE | WMMA_FLOAT, matrix::sparse_f16_f16),
-    three(83, "v_swmmac_bf16_16x16x32_bf16", B128, [B128, B256, B32], SPARSE | WMMA_FLOAT, matrix::sparse_bf16_bf16),
+    three(80, "v_swmmac_f32_16x16x32_f16", B256, [B128, B256, B32], SPARSE | WMMA_FLOAT, |cx, i| {
+        by_mode(cx, i, matrix::sparse_f32_f16, matrix_sums::sparse_half_to_f32::<sums::F16>)
+    }),
+    three(81, "v_swmmac_f32_16x16x32_bf16", B256, [B128, B256, B32], SPARSE | WMMA_FLOAT, |cx, i| {
+        by_mode(cx, i, matrix::sparse_f32_bf16, matrix_sums::sparse_half_to_f32::<sums::Bf16>)
+    }),
+    three(82, "v_swmmac_f16_16x16x32_f16", B128, [B128, B256, B32], SPARSE | WMMA_FLOAT, matrix_sums::sparse_f16_f16),
+    three(
+        83,
+        "v_swmmac_bf16_16x16x32_bf16",
+        B128,
+        [B128, B256, B32],
+        SPARSE | WMMA_FLOAT,
+        matrix_sums::sparse_bf16_bf16,
+    ),
     three(84, "v_swmmac_i32_16x16x32_iu8", B256, [B64, B128, B32], SPARSE | WMMA_INT, matrix::sparse_i32_iu8),
     three(85, "v_swmmac_i32_16x16x32_iu4", B256, [B32, B64, B32], SPARSE | WMMA_INT, matrix::sparse_i32_iu4),
     three(
@@ -119,16 +135,36 @@ pub static ROWS: &[Row] = &[
         matrix::sparse_i32_iu4_k64,
     ),
     three(87, "v_swmmac_f32_16x16x32_fp8_fp8", B256, [B64, B128, B32], SPARSE | WMMA_FP8, |cx, i| {
-        matrix::sparse_f32_fp8(cx, i, [false, false])
+        by_mode(
+            cx,
+            i,
+            |cx, i| matrix::sparse_f32_fp8(cx, i, [false, false]),
+            matrix_sums::sparse_byte_to_f32::<sums::Fp8, sums::Fp8>,
+        )
     }),
     three(88, "v_swmmac_f32_16x16x32_fp8_bf8", B256, [B64, B128, B32], SPARSE | WMMA_FP8, |cx, i| {
-        matrix::sparse_f32_fp8(cx, i, [false, true])
+        by_mode(
+            cx,
+            i,
+            |cx, i| matrix::sparse_f32_fp8(cx, i, [false, true]),
+            matrix_sums::sparse_byte_to_f32::<sums::Fp8, sums::Bf8>,
+        )
     }),
     three(89, "v_swmmac_f32_16x16x32_bf8_fp8", B256, [B64, B128, B32], SPARSE | WMMA_FP8, |cx, i| {
-        matrix::sparse_f32_fp8(cx, i, [true, false])
+        by_mode(
+            cx,
+            i,
+            |cx, i| matrix::sparse_f32_fp8(cx, i, [true, false]),
+            matrix_sums::sparse_byte_to_f32::<sums::Bf8, sums::Fp8>,
+        )
     }),
     three(90, "v_swmmac_f32_16x16x32_bf8_bf8", B256, [B64, B128, B32], SPARSE | WMMA_FP8, |cx, i| {
-        matrix::sparse_f32_fp8(cx, i, [true, true])
+        by_mode(
+            cx,
+            i,
+            |cx, i| matrix::sparse_f32_fp8(cx, i, [true, true]),
+            matrix_sums::sparse_byte_to_f32::<sums::Bf8, sums::Bf8>,
+        )
     }),
 ];
 

@@ -3,8 +3,8 @@
 
 use super::operand::{LITERAL, is_inline, src, src_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
+use crate::execute::dot::{pair_bf16, pair_f16};
 use crate::execute::lanes::B32;
-use crate::execute::packed::{dot2_bf16, dot2_f16};
 use crate::execute::{float, plain, soft_float};
 use crate::wave::{Cx, Exec, Flow, Lanes, Step, Wave};
 
@@ -46,9 +46,8 @@ pub static ROWS: &[Row] = &[
     half(9, "v_dual_cndmask_b32", Ty::B32, 0, condition),
     half(10, "v_dual_max_num_f32", Ty::F32, 0, |cx, i| selecting(cx, i, float::max_num)),
     half(11, "v_dual_min_num_f32", Ty::F32, 0, |cx, i| selecting(cx, i, float::min_num)),
-    // Dot products round to nearest and keep denormals whatever MODE says.
-    half(12, "v_dual_dot2acc_f32_f16", Ty::PkF16, ACCUMULATES, |cx, i| lanes(cx, i, dot2_f16)),
-    half(13, "v_dual_dot2acc_f32_bf16", Ty::PkBf16, ACCUMULATES, |cx, i| lanes(cx, i, dot2_bf16)),
+    half(12, "v_dual_dot2acc_f32_f16", Ty::PkF16, ACCUMULATES, |cx, i| lanes(cx, i, pair_f16)),
+    half(13, "v_dual_dot2acc_f32_bf16", Ty::PkBf16, ACCUMULATES, |cx, i| lanes(cx, i, pair_bf16)),
     half(16, "v_dual_add_nc_u32", Ty::U32, 0, |cx, i| lanes(cx, i, |a, b, _| a.wrapping_add(b))),
     half(17, "v_dual_lshlrev_b32", Ty::B32, 0, |cx, i| lanes(cx, i, |a, b, _| b << (a & 31))),
     half(18, "v_dual_and_b32", Ty::B32, 0, |cx, i| lanes(cx, i, |a, b, _| a & b)),

@@ -213,7 +213,6 @@ def dots():
             f.row(f"{name} v5, v1, v2, v3 op_sel:[1,0,0] op_sel_hi:[0,1,1]", f"exec=1 v1={v(a)} v2={v(b)} v3={float(c)}f", f"v5.0={float(crossed)}f")
             signs = a[1] * -b[1] + -a[0] * b[0] - c
             f.row(f"{name} v5, v1, v2, v3 neg_lo:[0,1,1] neg_hi:[1,0,0]", f"exec=1 v1={v(a)} v2={v(b)} v3={float(c)}f", f"v5.0={float(signs)}f")
-        f.row(f"{name} v5, v1, v2, v3", "mode=0xf1", f"fault {name} with float mode 0xf1")
     fp8 = {0: 0, 1: 0x38, 2: 0x40, 3: 0x44, 4: 0x48, 0.5: 0x30}
     bf8 = {0: 0, 1: 0x3C, 2: 0x40, 3: 0x42, 4: 0x44, 0.5: 0x38}
     code = lambda x, table: table[abs(x)] | (0x80 if x < 0 else 0)
