@@ -51,6 +51,18 @@ def benches(results):
     return found
 
 
+def timings(results):
+    """What `kernels` measured of each operation."""
+    text = log(results, "kernels")
+    start = text.find("\n[{") + 1 or (0 if text.startswith("[{") else -1)
+    if start < 0:
+        return []
+    try:
+        return json.loads(text[start:])
+    except json.JSONDecodeError:
+        return []
+
+
 def clocks(results):
     """Highest and median SM clock while benches ran, in MHz."""
     path = results / "clocks.csv"
@@ -77,6 +89,7 @@ def main():
         },
         "steps": steps(results),
         "benches": benches(results),
+        "operations": timings(results),
         "kernels": registers(results),
     }
     (results / "record.json").write_text(json.dumps(record, indent=1) + "\n")
@@ -90,6 +103,14 @@ def main():
             lines.append(
                 f"| {name} | {test['test']} | {rate['median']:.1f} ({rate['min']:.1f}–{rate['max']:.1f}) | {len(test['runs_tok_s'])} |"
             )
+    lines += ["", "| operation | microseconds, median (fastest–slowest) | GB/s | TFLOP/s |", "|---|---:|---:|---:|"]
+    for row in record["operations"]:
+        micros = row["micros"]
+        median = micros[len(micros) // 2]
+        lines.append(
+            f"| {row['case']} | {median:.2f} ({micros[0]:.2f}–{micros[-1]:.2f}) | {row['bytes'] / median / 1e3:.0f} "
+            f"| {row['operations'] / median / 1e6:.2f} |"
+        )
     lines += ["", "| kernel | registers | spilled bytes |", "|---|---:|---:|"]
     lines += [f"| {name} | {k['registers']} | {k['spill_bytes']} |" for name, k in sorted(record["kernels"].items())]
     (results / "record.md").write_text("\n".join(lines) + "\n")

@@ -2,7 +2,7 @@
 # The proof vehicle on a machine with an NVIDIA GPU: ./run.sh RESULTS [STEP...]. Everything it needs lies beside it; CUDA's tools
 # (ptxas, compute-sanitizer) are used where they are there. Each step has its own time limit and its own log in RESULTS, and none
 # stops the next. At the end record.py writes RESULTS/record.json and RESULTS/record.md.
-# Steps: facts ptxas ops model graph sanitize bench (all of them when none is named).
+# Steps: facts ptxas ops model graph kernels bench sanitize (all of them when none is named).
 set -u
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 if [ $# -lt 1 ]; then
@@ -12,7 +12,7 @@ fi
 mkdir -p "$1" || exit 1
 results="$(cd "$1" && pwd)"
 shift
-steps=" ${*:-facts ptxas ops model graph sanitize bench} "
+steps=" ${*:-facts ptxas ops model graph kernels bench sanitize} "
 
 for folder in /usr/local/cuda/bin /usr/local/cuda-13/bin /usr/local/cuda-12/bin; do
     [ -d "$folder" ] && PATH="$PATH:$folder"
@@ -22,7 +22,7 @@ export ZYNFER_EMULATOR_LIBRARY="$here/libamdhip64_emulator.so"
 export ZYNFER_SILICON_PTX="$here/zynfer.ptx"
 export ZYNFER_TESTS_FOLDER="$here/tests"
 export HW=1
-chmod +x "$here"/zynfer "$here"/ops "$here"/model "$here"/hip_graph
+chmod +x "$here"/zynfer "$here"/ops "$here"/model "$here"/hip_graph "$here"/kernels
 cp "$here/commit" "$results/commit"
 
 # step NAME SECONDS COMMAND...: runs it, its output to RESULTS/NAME.log, its end to RESULTS/steps.tsv.
@@ -59,14 +59,8 @@ if wanted graph; then
     # This test opens what it takes for the emulator's library: here the one over the driver, so that its graphs are the card's.
     step graph 60 env ZYNFER_EMULATOR_LIBRARY="$ZYNFER_HIP_LIBRARY" "$here/hip_graph"
 fi
-if wanted sanitize && command -v compute-sanitizer >/dev/null 2>&1; then
-    # One test of each operation: under these tools a launch takes milliseconds. The emulator's launches run beside them, unwatched.
-    selection=(argmax:: embed:: kv_append:: rope:: norms:: elementwise:: linear::routes linear::widths attention::)
-    step memcheck 240 compute-sanitizer --tool memcheck --error-exitcode 9 "$here/ops" --test-threads 1 "${selection[@]}"
-    step racecheck 180 compute-sanitizer --tool racecheck --error-exitcode 9 "$here/ops" --test-threads 1 \
-        argmax:: norms:: linear::routes attention::
-    step memcheck_run 120 compute-sanitizer --tool memcheck --error-exitcode 9 "$here/zynfer" run \
-        "$here/tests/fixtures/tiny-qwen3" --backend amd-hip --prompt "The golden ring" --greedy --max-new 4
+if wanted kernels; then
+    step kernels 120 "$here/kernels"
 fi
 if wanted bench; then
     nvidia-smi --format=csv,noheader -lms 500 \
@@ -76,5 +70,14 @@ if wanted bench; then
     bench pp512_tg128 -p 512 -n 128
     bench pp2048 -p 2048 -n 0
     kill "$sampler" 2>/dev/null
+fi
+if wanted sanitize && command -v compute-sanitizer >/dev/null 2>&1; then
+    # One test of each operation: under these tools a launch takes milliseconds. The emulator's launches run beside them, unwatched.
+    selection=(argmax:: embed:: kv_append:: rope:: norms:: elementwise:: linear::routes linear::widths attention::)
+    step memcheck 240 compute-sanitizer --tool memcheck --error-exitcode 9 "$here/ops" --test-threads 1 "${selection[@]}"
+    step racecheck 180 compute-sanitizer --tool racecheck --error-exitcode 9 "$here/ops" --test-threads 1 \
+        argmax:: norms:: linear::routes attention::
+    step memcheck_run 120 compute-sanitizer --tool memcheck --error-exitcode 9 "$here/zynfer" run \
+        "$here/tests/fixtures/tiny-qwen3" --backend amd-hip --prompt "The golden ring" --greedy --max-new 4
 fi
 python3 "$here/record.py" "$results"

@@ -45,10 +45,13 @@ pub fn pack() -> Outcome {
     say("the host, the two HIP libraries and the tests (release; minutes the first time)");
     let packages = ["-p", "zynfer", "-p", "emulator-hip", "-p", "zynfer-hip-over-cuda"];
     process::run(process::cargo().args(["build", "--quiet", "--release"]).args(packages))?;
+    let example = ["-p", "zynfer-hip-over-cuda", "--example", "kernels"];
+    process::run(process::cargo().args(["build", "--quiet", "--release"]).args(example))?;
     let release = target().join("release");
     for name in ["zynfer", "libamdhip64_emulator.so", "libzynfer_hip_over_cuda.so"] {
         copy_stripped(&release.join(name), &folder.join(name))?;
     }
+    copy_stripped(&release.join("examples/kernels"), &folder.join("kernels"))?;
     for (name, path) in test_programs()? {
         copy_stripped(&path, &folder.join(name))?;
     }
@@ -132,12 +135,26 @@ fn compile(out: &Path) -> Outcome {
     check(out)
 }
 
-/// Atomics and fences of the whole system get the scope of the GPU, as in the code object the host prefers; those of one thread, which
-/// only bind the compiler and have done so by now, go: NVPTX has no code for them.
+/// Atomics and fences of the whole system get the scope of the GPU, as in the code object the host prefers. Fences of one thread, which
+/// only bind the compiler and have done so by now, go: NVPTX has no code for them. And a read-modify-write gets the fences its ordering
+/// means: LLVM 22's NVPTX backend drops that ordering without a word.
 fn device_scope(module: &str) -> Outcome<String> {
-    let (text, _) = scopes::to_agent(module)?;
-    let kept = text.lines().filter(|line| !line.starts_with("  fence syncscope(\"singlethread\")"));
-    Ok(kept.collect::<Vec<_>>().join("\n").replace("syncscope(\"agent\")", "syncscope(\"device\")"))
+    const FENCE: &str = "  fence syncscope(\"device\")";
+    let (module, _) = scopes::to_agent(module)?;
+    let mut text = String::with_capacity(module.len());
+    for line in module.lines().filter(|line| !line.starts_with("  fence syncscope(\"singlethread\")")) {
+        let line = line.replace("syncscope(\"agent\")", "syncscope(\"device\")");
+        let ordered = |orders: &[&str]| {
+            let scoped = line.split_once("syncscope(\"device\") ").filter(|_| line.contains("atomicrmw "));
+            scoped.is_some_and(|(_, order)| orders.iter().any(|name| order.starts_with(name)))
+        };
+        let (before, after) =
+            (ordered(&["release", "acq_rel", "seq_cst"]), ordered(&["acquire", "acq_rel", "seq_cst"]));
+        let order = if ordered(&["seq_cst"]) { "seq_cst" } else { "acq_rel" };
+        let fence = |wanted: bool| if wanted { format!("{FENCE} {order}\n") } else { String::new() };
+        text.extend([fence(before), line, "\n".to_owned(), fence(after)]);
+    }
+    Ok(text)
 }
 
 /// Refuses a module with a call, a local array, other kernels than ours or other bounds.
@@ -199,4 +216,34 @@ fn copy(from: &Path, to: &Path) -> Outcome {
 fn copy_stripped(from: &Path, to: &Path) -> Outcome {
     copy(from, to)?;
     process::output(Command::new("strip").arg("--strip-all").arg(to)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orderings_become_fences() {
+        let module = "\
+define ptx_kernel void @k(ptr %p) {
+  fence syncscope(\"singlethread\") seq_cst
+  %1 = atomicrmw add ptr %p, i32 1 release, align 4
+  %2 = atomicrmw add ptr %p, i32 1 acq_rel, align 4
+  %3 = atomicrmw add ptr %p, i32 1 monotonic, align 4
+  %4 = load atomic i32, ptr %p acquire, align 4
+}
+";
+        let wanted = "\
+define ptx_kernel void @k(ptr %p) {
+  fence syncscope(\"device\") acq_rel
+  %1 = atomicrmw add ptr %p, i32 1 syncscope(\"device\") release, align 4
+  fence syncscope(\"device\") acq_rel
+  %2 = atomicrmw add ptr %p, i32 1 syncscope(\"device\") acq_rel, align 4
+  fence syncscope(\"device\") acq_rel
+  %3 = atomicrmw add ptr %p, i32 1 syncscope(\"device\") monotonic, align 4
+  %4 = load atomic i32, ptr %p syncscope(\"device\") acquire, align 4
+}
+";
+        assert_eq!(device_scope(module), Ok(wanted.to_owned()));
+    }
 }
