@@ -146,11 +146,3 @@ pub fn bf16x8_number(x: [f32; 8]) -> B128 {
     let pair = |i: usize| pack_bf16_number(x[i], x[i + 1]);
     B128::new([pair(0), pair(2), pair(4), pair(6)])
 }
-
-/// A dword of two bf16 at `first` and `first` + 1, each 0 where its place is not below `end`.
-#[inline(always)]
-pub(super) fn keep_pair_below(word: u32, first: u32, end: u32) -> u32 {
-    let lo = if first < end { 0xffff } else { 0 };
-    let hi = if first + 1 < end { 0xffff_0000 } else { 0 };
-    word & (lo | hi)
-}

@@ -5,7 +5,7 @@
 //! one 16-byte load from row-major memory. The sum over k does not mind a permutation, so linear A with linear B is exact; never mix
 //! it with fragments from elsewhere.
 
-use super::super::memory::{B128, bf16x8, keep_pair_below, load, load_offset, store, store_f32x4};
+use super::super::memory::{B128, bf16x8, load, store, store_f32x4};
 use super::intrinsics;
 use super::lane::{lane_idx, other_half};
 
@@ -33,26 +33,11 @@ impl Fragment {
         Self::from_b128(x)
     }
 
-    /// With 0 where `base` + k is not below `end`.
+    /// Two fragments that cover 32 of k, from the chunks that [`pair_chunk`] tells. In which order k goes through them is the machine's
+    /// own: a pair meets only pairs, or accumulators of [`pair_row`]'s rows.
     #[inline(always)]
-    pub fn keep_below(self, base: u32, end: u32) -> Self {
-        // SAFETY: both are 16 bytes of plain integers.
-        let words: B128 = unsafe { core::mem::transmute(self) };
-        let first = base + (lane_idx() >> 4) * 8;
-        let [a, b, c, d] = words.words();
-        let keep = |word, k| keep_pair_below(word, first + k, end);
-        Self::from_b128(B128::new([keep(a, 0), keep(b, 2), keep(c, 4), keep(d, 6)]))
-    }
-
-    /// From memory: row `r` starts `r · row_bytes` past `base`.
-    ///
-    /// # Safety
-    /// 1. The 16 rows hold 16 bf16 each, 16-byte aligned, not written meanwhile.
-    #[inline(always)]
-    pub unsafe fn load(base: *const B128, row_bytes: u32) -> Self {
-        let at = (lane_idx() & 15) * row_bytes + (lane_idx() >> 4) * 16;
-        // SAFETY: row l mod 16, half l div 16: point 1.
-        Self::from_b128(unsafe { load_offset(base, at) })
+    pub fn pair(chunks: [B128; 2]) -> [Self; 2] {
+        chunks.map(Self::from_b128)
     }
 
     /// From workgroup memory: `at` is *this lane's* address, of row `l mod 16` and the 16-byte half `l div 16` of it.
@@ -64,6 +49,32 @@ impl Fragment {
         // SAFETY: point 1 is the caller's.
         Self::from_b128(unsafe { load(at, 0) })
     }
+}
+
+/// Where chunk `i` of a pair lies, eight bf16 or the eight numbers they are made of: in which of this lane's rows, [`acc_column`] of the
+/// first number, and from which of 32 values of k on, the sum of the other two: the lane's own part, and one equal in all lanes.
+#[inline(always)]
+pub fn pair_chunk(i: usize) -> (usize, u32, usize) {
+    (0, (lane_idx() >> 4) * 8, i * 16)
+}
+
+/// Two products whose accumulators become a pair share 32 rows of the first operand: row [`acc_column`]`(i)` of the `half`-th is the
+/// sum of this and `pair_operand_row(i)`.
+#[inline(always)]
+pub fn pair_half_rows(half: u32) -> u32 {
+    half * 16
+}
+
+/// See [`pair_half_rows`].
+#[inline(always)]
+pub fn pair_operand_row(i: usize) -> u32 {
+    acc_column(i)
+}
+
+/// Which of 32 rows element `e` of the `half`-th of two such accumulators belongs to.
+#[inline(always)]
+pub fn pair_row(half: u32, e: usize) -> u32 {
+    acc_row(e) + half * 16
 }
 
 /// Columns of an accumulator of which one lane holds elements.

@@ -12,7 +12,7 @@
 //! (row of A, column of B.) D and C, element `e`: column `g + 8·(e div 2 mod 2)`, row `2t + e mod 2 + 8·(e div 4)`: the two tables
 //! are one, so an accumulator rounded to bf16 in order is the fragment whose rows are its columns.
 
-use super::super::memory::{B128, keep_pair_below, load_offset, pack_bf16, store, store_f32x2};
+use super::super::memory::{B128, pack_bf16, store, store_f32x2};
 use super::intrinsics::{self, Quad};
 use super::lane::{lane_idx, lane_value_at, lane_xor};
 
@@ -44,26 +44,12 @@ impl Fragment {
         Self(x.words())
     }
 
-    /// With 0 where `base` + k is not below `end`.
+    /// Two fragments that cover 32 of k, from the chunks that [`pair_chunk`] tells: 16 bytes of row g and of row g + 8, of whose four
+    /// words each fragment takes two.
     #[inline(always)]
-    pub fn keep_below(self, base: u32, end: u32) -> Self {
-        let first = base + (lane_idx() & 3) * 2;
-        let [a, b, c, d] = self.0;
-        let keep = |word, k| keep_pair_below(word, first + k, end);
-        Self([keep(a, 0), keep(b, 0), keep(c, 8), keep(d, 8)])
-    }
-
-    /// From memory: row `r` starts `r · row_bytes` past `base`.
-    ///
-    /// # Safety
-    /// 1. The 16 rows hold 16 bf16 each, 16-byte aligned, not written meanwhile.
-    #[inline(always)]
-    pub unsafe fn load(base: *const B128, row_bytes: u32) -> Self {
-        let at = (lane_idx() >> 2) * row_bytes + (lane_idx() & 3) * 4;
-        Self([0, 8 * row_bytes, 16, 8 * row_bytes + 16].map(|offset| {
-            // SAFETY: rows g and g + 8, words t and t + 4 of eight: point 1.
-            unsafe { load_offset(base.cast::<u32>(), at + offset) }
-        }))
+    pub fn pair(chunks: [B128; 2]) -> [Self; 2] {
+        let [a, b] = chunks.map(B128::words);
+        [Self([a[0], b[0], a[1], b[1]]), Self([a[2], b[2], a[3], b[3]])]
     }
 
     /// From workgroup memory: `at` is *this lane's* address, of row `l mod 16` and the 16-byte half `l div 16` of it.
@@ -79,6 +65,33 @@ impl Fragment {
         // SAFETY: point 1.
         Self(unsafe { intrinsics::ldmatrix_x4(address) })
     }
+}
+
+/// Where chunk `i` of a pair lies, eight bf16 or the eight numbers they are made of: in which of this lane's rows, [`acc_column`] of the
+/// first number, and from which of 32 values of k on, the sum of the other two: the lane's own part, and one equal in all lanes.
+#[inline(always)]
+pub fn pair_chunk(i: usize) -> (usize, u32, usize) {
+    (i, (lane_idx() & 3) * 8, 0)
+}
+
+/// Two products whose accumulators become a pair share 32 rows of the first operand: row [`acc_column`]`(i)` of the `half`-th is the
+/// sum of this and `pair_operand_row(i)`. Chosen so that the eight rows a lane then has of the two are consecutive, as a chunk is.
+#[inline(always)]
+pub fn pair_half_rows(half: u32) -> u32 {
+    half * 4
+}
+
+/// See [`pair_half_rows`].
+#[inline(always)]
+pub fn pair_operand_row(i: usize) -> u32 {
+    let group = lane_idx() >> 2;
+    (group >> 1) * 8 + (group & 1) + i as u32 * 2
+}
+
+/// Which of 32 rows element `e` of the `half`-th of two such accumulators belongs to.
+#[inline(always)]
+pub fn pair_row(half: u32, e: usize) -> u32 {
+    (lane_idx() & 3) * 8 + half * 4 + (e / 4 * 2 + e % 2) as u32
 }
 
 /// Columns of an accumulator of which one lane holds elements.

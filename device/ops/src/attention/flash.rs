@@ -17,8 +17,8 @@
 use amdgpu_target::gpu::{
     ACC_COLUMNS, ACC_RUN, Acc, B128, Fragment, LOG2_E, acc_across_rows, acc_column, acc_column_of, acc_column_sums,
     acc_row, acc_to_array, barrier, bf16x8, bf16x8_number, divide, exp2, fma, lane_idx, lane_value, lds, load,
-    load_f32x4, max, rcp, schedule_fence, store, store_f32x4, store_run_bf16, wave_idx, wave_uniform, wmma_bf16,
-    workgroup_x, workgroup_y,
+    load_f32x4, load_offset, max, pair_chunk, pair_half_rows, pair_operand_row, pair_row, rcp, schedule_fence, store,
+    store_f32x4, store_run_bf16, wave_idx, wave_uniform, wmma_bf16, workgroup_x, workgroup_y,
 };
 
 /// Positions of one block: two matrix tiles.
@@ -29,10 +29,10 @@ const FLOOR: f32 = -1e30;
 /// One number for each query of which this lane holds scores and outputs.
 type PerQuery<T> = [T; ACC_COLUMNS];
 
-/// One wave's tile: which queries, what it has summed up. `STEPS` = D / 16.
-struct Tile<const STEPS: usize> {
-    /// Queries as B fragments.
-    queries: [Fragment; STEPS],
+/// One wave's tile: which queries, what it has summed up. `STEPS` = D / 16, `PAIRS` = D / 32.
+struct Tile<const STEPS: usize, const PAIRS: usize> {
+    /// Queries as B fragments, in pairs.
+    queries: [[Fragment; 2]; PAIRS],
     /// Outputs, transposed: row `r` of tile j is d = 16j + r.
     sum: [Acc; STEPS],
     /// Running maxima, in units of log2.
@@ -89,33 +89,36 @@ struct Shared {
     scale: f32,
 }
 
-impl<const STEPS: usize> Tile<STEPS> {
+impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
     /// Reads the queries of tile `index`.
     ///
     /// # Safety
     /// 1. As the kernels; 16 · `index` < tokens · group.
     #[inline(always)]
     unsafe fn new(q: *const f32, index: u32, tokens: u32, position: u32, group: u32, kv_heads: u32) -> Self {
-        let (column, half) = (lane_idx() & 15, lane_idx() >> 4);
         let query = |column: u32| {
             // SAFETY: group is at least 1 by the contract of `Args`.
             unsafe { Query::new(index * super::QUERIES + column, tokens, group, kv_heads, STEPS * 16) }
         };
-        let loaded = query(column);
+        let last = query(lane_idx() & 15);
+        let query: PerQuery<Query> = core::array::from_fn(|c| query(acc_column(c)));
         let queries = core::array::from_fn(|s| {
-            let at = loaded.row + s * 16 + half as usize * 8;
-            // SAFETY: t < T and head < heads: q holds D elements from the row on, of which these are eight.
-            let lo = unsafe { load_f32x4(q, at) };
-            // SAFETY: as above.
-            let hi = unsafe { load_f32x4(q, at + 4) };
-            if s % 4 == 3 {
+            let chunks = [0, 1].map(|i| {
+                let (c, lane_k, k) = pair_chunk(i);
+                let at = query[c].row + s * 32 + k + lane_k as usize;
+                // SAFETY: t < T and head < heads: q holds D elements from the row on, of which these are eight.
+                let lo = unsafe { load_f32x4(q, at) };
+                // SAFETY: as above.
+                let hi = unsafe { load_f32x4(q, at + 4) };
+                bf16x8([lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]])
+            });
+            if s % 2 == 1 {
                 schedule_fence();
             }
-            Fragment::from_b128(bf16x8([lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]]))
+            Fragment::pair(chunks)
         });
         schedule_fence();
-        let len = position + lane_value::<15>(loaded.t) + 1;
-        let query = core::array::from_fn(|c| query(acc_column(c)));
+        let len = position + lane_value::<15>(last.t) + 1;
         Self { queries, sum: [Acc::zero(); STEPS], top: [FLOOR; _], total: [0.0; _], query, len }
     }
 
@@ -131,12 +134,20 @@ impl<const STEPS: usize> Tile<STEPS> {
         let mut scores = [[0.0f32; 8]; 2];
         for i in 0..2u32 {
             let mut acc = Acc::zero();
-            let keys = shared.k.wrapping_add((first + i * 16) as usize * (d_count as usize / 8));
-            for s in 0..STEPS {
-                // SAFETY: capacity is a multiple of 32, so the 16 rows lie inside the cache: points 1 and 2.
-                let keys = unsafe { Fragment::load(keys.wrapping_add(s * 2), d_count * 2) };
-                // SAFETY: all lanes are live: point 1.
-                acc = unsafe { wmma_bf16(keys, self.queries[s], acc) };
+            let keys = shared.k.wrapping_add((first + pair_half_rows(i)) as usize * (d_count as usize / 8));
+            for s in 0..PAIRS {
+                let chunks = [0, 1].map(|chunk| {
+                    let (c, lane_k, k) = pair_chunk(chunk);
+                    let at = pair_operand_row(c) * (d_count * 2) + lane_k * 2;
+                    let keys = keys.wrapping_add(s * 4 + k / 8);
+                    // SAFETY: capacity is a multiple of 32, so the 32 rows lie inside the cache: points 1 and 2.
+                    unsafe { load_offset(keys, at) }
+                });
+                let keys = Fragment::pair(chunks);
+                for half in 0..2 {
+                    // SAFETY: all lanes are live: point 1.
+                    acc = unsafe { wmma_bf16(keys[half], self.queries[s][half], acc) };
+                }
             }
             scores[i as usize] = acc_to_array(acc);
             schedule_fence();
@@ -147,7 +158,7 @@ impl<const STEPS: usize> Tile<STEPS> {
         for i in 0..2 {
             for e in 0..8 {
                 let column = acc_column_of(e);
-                let position = first + acc_row(e) + i as u32 * 16;
+                let position = first + pair_row(i as u32, e);
                 let score = scores[i][e] * shared.scale;
                 scores[i][e] = if position <= last[column] { score } else { f32::NEG_INFINITY };
                 top[column] = max(top[column], scores[i][e]);
@@ -172,15 +183,19 @@ impl<const STEPS: usize> Tile<STEPS> {
         // Outputs.
         for j in 0..STEPS {
             let mut acc = scaled(self.sum[j], keep);
-            for i in 0..2u32 {
-                let values = shared.v.wrapping_add(j * 16 * shared.capacity as usize + (first + i * 16) as usize);
+            let values = shared.v.wrapping_add(j * 16 * shared.capacity as usize + first as usize);
+            let chunks = [0, 1].map(|chunk| {
+                let (c, lane_k, k) = pair_chunk(chunk);
+                let at = (acc_column(c) * shared.capacity + lane_k) * 2;
+                let values = values.wrapping_add(k).cast::<B128>();
                 // SAFETY: rows d < D of this head, columns below the capacity; capacity and `first` are multiples of 8: point 2.
-                let mut value = unsafe { Fragment::load(values.cast::<B128>(), shared.capacity * 2) };
-                if MASKED {
-                    value = value.keep_below(first + i * 16, shared.appended);
-                }
+                let chunk = unsafe { load_offset(values, at) };
+                if MASKED { keep_below(chunk, first + k as u32 + lane_k, shared.appended) } else { chunk }
+            });
+            let values = Fragment::pair(chunks);
+            for half in 0..2 {
                 // SAFETY: all lanes are live: point 1.
-                acc = unsafe { wmma_bf16(value, weights[i as usize], acc) };
+                acc = unsafe { wmma_bf16(values[half], weights[half], acc) };
             }
             self.sum[j] = acc;
             if j % 4 == 3 {
@@ -237,6 +252,18 @@ fn scaled(acc: Acc, by: PerQuery<f32>) -> Acc {
     Acc::new(core::array::from_fn(|e| x[e] * by[acc_column_of(e)]))
 }
 
+/// `x` with the bf16 of positions `first` … `first` + 7 that are not below `end` set to 0.
+#[inline(always)]
+fn keep_below(x: B128, first: u32, end: u32) -> B128 {
+    let keep = |word: u32, position: u32| {
+        let lo = if position < end { 0xffff } else { 0 };
+        let hi = if position + 1 < end { 0xffff_0000 } else { 0 };
+        word & (lo | hi)
+    };
+    let [a, b, c, d] = x.words();
+    B128::new([keep(a, first), keep(b, first + 2), keep(c, first + 4), keep(d, first + 6)])
+}
+
 /// The cache of the key/value head this workgroup works on.
 #[inline(always)]
 fn shared<const STEPS: usize>(
@@ -262,7 +289,7 @@ fn shared<const STEPS: usize>(
 /// As the kernels.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "a kernel's parameters are its arguments, one by one")]
-unsafe fn prefill<const STEPS: usize>(
+unsafe fn prefill<const STEPS: usize, const PAIRS: usize>(
     q: *const f32,
     k_cache: *const u16,
     v_cache: *const u16,
@@ -280,7 +307,7 @@ unsafe fn prefill<const STEPS: usize>(
     }
     let shared = shared::<STEPS>(k_cache, v_cache, [tokens, position, capacity], scale);
     // SAFETY: checked above; the rest is the kernel's contract.
-    let mut tile = unsafe { Tile::<STEPS>::new(q, index, tokens, position, group, kv_heads) };
+    let mut tile = unsafe { Tile::<STEPS, PAIRS>::new(q, index, tokens, position, group, kv_heads) };
     // SAFETY: only whole waves have left.
     unsafe { tile.walk(&shared, 0, 1) };
     let total = tile.total.map(|total| acc_across_rows(total, |a, b| a + b));
@@ -294,7 +321,7 @@ unsafe fn prefill<const STEPS: usize>(
 /// As the kernels.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "a kernel's parameters are its arguments, one by one")]
-unsafe fn decode<const STEPS: usize>(
+unsafe fn decode<const STEPS: usize, const PAIRS: usize>(
     q: *const f32,
     k_cache: *const u16,
     v_cache: *const u16,
@@ -310,7 +337,7 @@ unsafe fn decode<const STEPS: usize>(
     let wave = wave_idx();
     let shared = shared::<STEPS>(k_cache, v_cache, [tokens, position, capacity], scale);
     // SAFETY: the grid has one workgroup per tile.
-    let mut tile = unsafe { Tile::<STEPS>::new(q, workgroup_x(), tokens, position, group, kv_heads) };
+    let mut tile = unsafe { Tile::<STEPS, PAIRS>::new(q, workgroup_x(), tokens, position, group, kv_heads) };
     // SAFETY: nobody has left.
     unsafe { tile.walk(&shared, wave, WAVES) };
 
@@ -391,7 +418,7 @@ unsafe fn decode<const STEPS: usize>(
 
 /// Writes one kernel over one of the bodies above, so that all have the parameters of `Args`.
 macro_rules! kernel {
-    ($(#[$doc:meta])* $name:ident, $body:ident::<$steps:literal>) => {
+    ($(#[$doc:meta])* $name:ident, $body:ident::<$steps:literal, $pairs:literal>) => {
         $(#[$doc])*
         #[unsafe(no_mangle)]
         pub unsafe extern "gpu-kernel" fn $name(
@@ -407,7 +434,7 @@ macro_rules! kernel {
             scale: f32,
         ) {
             // SAFETY: the body's contract is the kernel's.
-            unsafe { $body::<$steps>(q, k_cache, v_cache, out, tokens, position, group, kv_heads, capacity, scale) };
+            unsafe { $body::<$steps, $pairs>(q, k_cache, v_cache, out, tokens, position, group, kv_heads, capacity, scale) };
         }
     };
 }
@@ -433,7 +460,7 @@ kernel! {
     /// # Safety
     /// 1. The pointers hold what *Input* and *Output* say, 16-byte aligned; positions up to position + T are appended.
     /// 2. Launched with `geometry_prefill(T, group, kv_heads)`; T · group < 2³².
-    attention_prefill_bf16_d128, prefill::<8>
+    attention_prefill_bf16_d128, prefill::<8, 4>
 }
 
 kernel! {
@@ -441,7 +468,7 @@ kernel! {
     ///
     /// # Safety
     /// 1. and 2. as `attention_prefill_bf16_d128` with 64 for 128.
-    attention_prefill_bf16_d64, prefill::<4>
+    attention_prefill_bf16_d64, prefill::<4, 2>
 }
 
 kernel! {
@@ -463,7 +490,7 @@ kernel! {
     ///
     /// # Safety
     /// 1. as `attention_prefill_bf16_d128`.  2. Launched with `geometry_decode(T, group, kv_heads, 128)`; T · group < 2³².
-    attention_decode_bf16_d128, decode::<8>
+    attention_decode_bf16_d128, decode::<8, 4>
 }
 
 kernel! {
@@ -471,5 +498,5 @@ kernel! {
     ///
     /// # Safety
     /// 1. and 2. as `attention_decode_bf16_d128` with 64 for 128.
-    attention_decode_bf16_d64, decode::<4>
+    attention_decode_bf16_d64, decode::<4, 2>
 }
