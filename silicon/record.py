@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Turns the logs of run.sh into one record: RESULTS/record.json and RESULTS/record.md. It judges nothing and runs nothing."""
+"""Turns the logs of run.sh into one record: RESULTS/DATE-GPU.json and .md, as benches/records keeps them. It judges nothing and runs
+nothing."""
 
+import datetime
 import json
 import pathlib
 import re
@@ -85,17 +87,22 @@ def main():
         "tests": {name: tests(results, name) for name in ("ops", "model", "graph")},
         "sanitizer": {
             name: re.findall(r"ERROR SUMMARY: .*|RACECHECK SUMMARY: .*", log(results, name))
-            for name in ("memcheck", "racecheck", "memcheck_run")
+            for name in ("memcheck", "racecheck", "synccheck", "memcheck_run")
         },
         "steps": steps(results),
         "benches": benches(results),
         "operations": timings(results),
         "kernels": registers(results),
     }
-    (results / "record.json").write_text(json.dumps(record, indent=1) + "\n")
+    card = record["gpu"].get("name", "none").lower().split()[-1]
+    name = f"{datetime.date.today().isoformat()}-{card}"
+    (results / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
     lines = ["# The proof vehicle on silicon", "", f"Commit {record['commit']}. " + ", ".join(record["gpu"].values()), ""]
     lines += ["| step | ended with | seconds |", "|---|---:|---:|"]
     lines += [f"| {row['step']} | {row['status']} | {row['seconds']} |" for row in record["steps"]]
+    lines += ["", "Tests passed and failed: " + ", ".join(f"{k} {v['passed']} and {v['failed']}" for k, v in record["tests"].items() if v)]
+    lines += ["", "Clocks during the benches: " + json.dumps(record["clocks_during_benches"]), ""]
+    lines += [f"- {row['step']}: `{row['command']}`" for row in record["steps"] if row["step"].startswith("bench")]
     lines += ["", "| bench | test | tok/s, median (slowest–fastest) | runs |", "|---|---|---:|---:|"]
     for name, bench in record["benches"].items():
         for test in (bench or {}).get("tests", []):
@@ -113,7 +120,7 @@ def main():
         )
     lines += ["", "| kernel | registers | spilled bytes |", "|---|---:|---:|"]
     lines += [f"| {name} | {k['registers']} | {k['spill_bytes']} |" for name, k in sorted(record["kernels"].items())]
-    (results / "record.md").write_text("\n".join(lines) + "\n")
+    (results / f"{name}.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 

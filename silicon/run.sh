@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The proof vehicle on a machine with an NVIDIA GPU: ./run.sh RESULTS [STEP...]. Everything it needs lies beside it; CUDA's tools
 # (ptxas, compute-sanitizer) are used where they are there. Each step has its own time limit and its own log in RESULTS, and none
-# stops the next. At the end record.py writes RESULTS/record.json and RESULTS/record.md.
+# stops the next. At the end record.py writes RESULTS/DATE-GPU.json and .md.
 # Steps: facts ptxas ops model graph kernels bench sanitize (all of them when none is named).
 set -u
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -23,7 +23,8 @@ export ZYNFER_SILICON_PTX="$here/zynfer.ptx"
 export ZYNFER_TESTS_FOLDER="$here/tests"
 export HW=1
 chmod +x "$here"/zynfer "$here"/ops "$here"/model "$here"/hip_graph "$here"/kernels
-cp "$here/commit" "$results/commit"
+cd "$here" || exit 1
+cp commit "$results/commit"
 
 # step NAME SECONDS COMMAND...: runs it, its output to RESULTS/NAME.log, its end to RESULTS/steps.tsv.
 step() {
@@ -34,7 +35,7 @@ step() {
     timeout -k 10 "$limit" "$@" >"$results/$name.log" 2>&1
     rc=$?
     end="$(date +%s.%N)"
-    printf '%s\t%s\t%s\t%s\n' "$name" "$rc" "$(echo "$end $start" | awk '{printf "%.1f", $1 - $2}')" "$*" >>"$results/steps.tsv"
+    printf '%s\t%s\t%s\t%s\n' "$name" "$rc" "$(echo "$end $start" | awk '{printf "%.1f", $1 - $2}')" "${*//$results/RESULTS}" >>"$results/steps.tsv"
     echo "   ended with $rc"
     [ "$rc" -eq 0 ] || tail -n 15 "$results/$name.log"
 }
@@ -44,40 +45,50 @@ wanted() { case "$steps" in *" $1 "*) true ;; *) false ;; esac }
 if wanted facts; then
     step facts 60 nvidia-smi --format=csv \
         --query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem,clocks.sm,clocks.mem,power.limit,temperature.gpu
-    step devices 60 "$here/zynfer" devices
+    step devices 60 ./zynfer devices
 fi
 if wanted ptxas && command -v ptxas >/dev/null 2>&1; then
-    step ptxas 120 ptxas -arch=sm_90 -v "$here/zynfer.ptx" -o "$results/zynfer.cubin"
+    step ptxas 120 ptxas -arch=sm_90 -v zynfer.ptx -o "$results/zynfer.cubin"
 fi
 if wanted ops; then
-    step ops 300 "$here/ops" --test-threads 8
+    step ops 300 ./ops --test-threads 8
 fi
 if wanted model; then
-    step model 240 "$here/model" --test-threads 4 emulator::
+    step model 240 ./model --test-threads 4 emulator::
 fi
 if wanted graph; then
     # This test opens what it takes for the emulator's library: here the one over the driver, so that its graphs are the card's.
-    step graph 60 env ZYNFER_EMULATOR_LIBRARY="$ZYNFER_HIP_LIBRARY" "$here/hip_graph"
+    step graph 60 env ZYNFER_EMULATOR_LIBRARY=./libzynfer_hip_over_cuda.so ./hip_graph
 fi
 if wanted kernels; then
-    step kernels 120 "$here/kernels"
+    step kernels 120 ./kernels
 fi
 if wanted bench; then
     nvidia-smi --format=csv,noheader -lms 500 \
         --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu >"$results/clocks.csv" 2>/dev/null &
     sampler=$!
-    bench() { step "bench_$1" 180 "$here/zynfer" bench --backend amd-hip --synthetic qwen3-0.6b -r 5 --json "${@:2}"; }
-    bench pp512_tg128 -p 512 -n 128
+    bench() { step "bench_$1" 180 ./zynfer bench --backend amd-hip --synthetic qwen3-0.6b -r 5 --json "${@:2}"; }
+    bench pp512 -p 512 -n 0
     bench pp2048 -p 2048 -n 0
+    # Each way of decoding that this build has, the ones compared beside each other.
+    plans="$(./zynfer bench -h 2>/dev/null | grep -oE 'possible values: [^]]*unfused[^]]*' | sed 's/possible values: //; s/,//g')"
+    for plan in ${plans:-default}; do
+        flags=(-p 0 -n 128)
+        [ "$plan" = default ] || flags+=(--plan "$plan")
+        bench "tg128_$plan" "${flags[@]}"
+        bench "tg128_d512_$plan" "${flags[@]}" -d 512
+    done
     kill "$sampler" 2>/dev/null
 fi
 if wanted sanitize && command -v compute-sanitizer >/dev/null 2>&1; then
     # One test of each operation: under these tools a launch takes milliseconds. The emulator's launches run beside them, unwatched.
     selection=(argmax:: embed:: kv_append:: rope:: norms:: elementwise:: linear::routes linear::widths attention::)
-    step memcheck 240 compute-sanitizer --tool memcheck --error-exitcode 9 "$here/ops" --test-threads 1 "${selection[@]}"
-    step racecheck 180 compute-sanitizer --tool racecheck --error-exitcode 9 "$here/ops" --test-threads 1 \
+    step memcheck 240 compute-sanitizer --tool memcheck --error-exitcode 9 ./ops --test-threads 1 "${selection[@]}"
+    step racecheck 180 compute-sanitizer --tool racecheck --error-exitcode 9 ./ops --test-threads 1 \
         argmax:: norms:: linear::routes attention::
-    step memcheck_run 120 compute-sanitizer --tool memcheck --error-exitcode 9 "$here/zynfer" run \
-        "$here/tests/fixtures/tiny-qwen3" --backend amd-hip --prompt "The golden ring" --greedy --max-new 4
+    step synccheck 120 compute-sanitizer --tool synccheck --error-exitcode 9 ./ops --test-threads 1 \
+        argmax:: norms:: linear::routes attention::
+    step memcheck_run 120 compute-sanitizer --tool memcheck --error-exitcode 9 ./zynfer run \
+        tests/fixtures/tiny-qwen3 --backend amd-hip --prompt "The golden ring" --greedy --max-new 4
 fi
-python3 "$here/record.py" "$results"
+python3 record.py "$results"

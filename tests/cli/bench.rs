@@ -63,6 +63,15 @@ fn the_emulators_report_counts_instructions_and_names_its_clock() {
 }
 
 #[test]
+fn a_depth_is_named_and_takes_context() {
+    let model = tiny();
+    let run = ["bench", &model, "-p", "0", "-n", "2", "-d", "7", "-r", "1", "--backend", "cpu", "--csv"];
+    assert!(zynfer(run).ok().contains(",tg2 @ d7,2,1,"));
+    zynfer(["bench", &model, "-p", "0", "-n", "2", "-d", "7", "-c", "9", "--backend", "cpu"]).failed(1, &["9", "10"]);
+    zynfer(["bench", &model, "-d", "0", "--backend", "cpu"]).failed(2, &["--depth"]);
+}
+
+#[test]
 fn tables_have_a_header_and_a_row_for_each_test() {
     let run =
         |format: &str| zynfer(["bench", &tiny(), "-p", "2", "-n", "2", "-r", "1", "--backend", "cpu", format]).ok();

@@ -22,7 +22,7 @@ const SEED: u64 = 1;
 
 /// Measure prefill and decode rates
 ///
-/// ppN evaluates a prompt of N tokens, tgN generates N tokens one by one; each runs once unmeasured and then --repeat times. Rates are
+/// ppN evaluates a prompt of N tokens, tgN generates N tokens one by one, `tgN @ dD` behind a prompt of D; each runs once unmeasured and then --repeat times. Rates are
 /// medians, with the slowest and the fastest run beside them.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("subject").required(true).args(["model", "synthetic"]))]
@@ -39,6 +39,9 @@ pub(super) struct Args {
     /// Tokens to generate; 0 measures no decode [default: 128, on the emulator 4]
     #[arg(short = 'n', long, value_name = "N")]
     tokens: Option<usize>,
+    /// Tokens in the context before those that are generated; they are not timed
+    #[arg(short = 'd', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    depth: u32,
     /// Measured runs of each [default: 5, on the emulator 3]
     #[arg(short = 'r', long, value_name = "R")]
     repeat: Option<usize>,
@@ -108,8 +111,9 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         return Err(CliError::usage("--repeat: 0 runs given, at least 1 is needed"));
     }
     let subject = open(args, ui)?;
-    // A decode of N tokens follows a prompt of one, whose token is not counted.
-    let wanted = prompt.max(if tokens > 0 { tokens + 2 } else { 0 });
+    let depth = args.depth as usize;
+    // A decode of N tokens follows a prompt, and the token that the prompt itself gives is not counted.
+    let wanted = prompt.max(if tokens > 0 { depth + tokens + 1 } else { 0 });
     let most = subject.config.max_position_embeddings;
     let context = match args.backend.asked_context() {
         None if wanted <= most => wanted,
@@ -136,7 +140,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         results.push(measure(&mut engine, Test::Prefill(prompt), repeat, ui)?);
     }
     if tokens > 0 {
-        results.push(measure(&mut engine, Test::Decode(tokens), repeat, ui)?);
+        results.push(measure(&mut engine, Test::Decode { tokens, depth }, repeat, ui)?);
     }
     let report = Report { name, parameters, weight_bytes, backend, repeat, results };
     if args.format.json {
@@ -191,27 +195,28 @@ fn weight_bytes(weights: &Weights, source: &dyn TensorSource) -> u64 {
 enum Test {
     /// Evaluates a prompt of so many tokens.
     Prefill(usize),
-    /// Generates so many.
-    Decode(usize),
+    /// Generates so many behind a prompt of `depth`.
+    Decode { tokens: usize, depth: usize },
 }
 
 impl Test {
     fn name(self) -> String {
         match self {
             Test::Prefill(tokens) => format!("pp{tokens}"),
-            Test::Decode(tokens) => format!("tg{tokens}"),
+            Test::Decode { tokens, depth: 1 } => format!("tg{tokens}"),
+            Test::Decode { tokens, depth } => format!("tg{tokens} @ d{depth}"),
         }
     }
     fn tokens(self) -> usize {
         match self {
-            Test::Prefill(tokens) | Test::Decode(tokens) => tokens,
+            Test::Prefill(tokens) | Test::Decode { tokens, .. } => tokens,
         }
     }
     /// Ids do not matter for the time; they only have to differ and to be in the vocabulary.
     fn request(self, vocab: usize) -> Request {
         let (prompt, generated) = match self {
             Test::Prefill(tokens) => (tokens, 0),
-            Test::Decode(tokens) => (1, tokens + 1),
+            Test::Decode { tokens, depth } => (depth, tokens + 1),
         };
         let prompt = (0..prompt).map(|i| (i * 7919 % vocab) as u32).collect();
         Request { prompt, max_tokens: Some(generated as i64), ignore_eos: true, ..Request::default() }
@@ -220,13 +225,13 @@ impl Test {
     fn passes(self) -> usize {
         match self {
             Test::Prefill(tokens) => tokens,
-            Test::Decode(tokens) => tokens + 1,
+            Test::Decode { tokens, depth } => depth + tokens,
         }
     }
     fn rate(self, timings: &Timings) -> Option<f64> {
         match self {
             Test::Prefill(_) => timings.prefill_tok_s(),
-            Test::Decode(_) => timings.decode_tok_s(),
+            Test::Decode { .. } => timings.decode_tok_s(),
         }
     }
 }
