@@ -5,7 +5,7 @@
 
 use super::dpp;
 use super::integer::msad_u8;
-use super::lanes::{self, B32, I32, I64, Kind, Out, U32, U64, check, raw, unsupported, write_mask};
+use super::lanes::{self, B32, I32, I64, Kind, Out, U32, U64, raw, unsupported, write_mask};
 use crate::isa::{Inst, Src};
 use crate::wave::{Cx, Flow, Lanes, M0, Step};
 
@@ -144,7 +144,6 @@ pub fn swap_relative(cx: &mut Cx<'_>, inst: &Inst) -> Step {
 
 /// Copies with the destination and the source displaced.
 fn move_displaced(cx: &mut Cx<'_>, inst: &Inst, destination: u32, source: u32) -> Step {
-    check(cx, inst)?;
     let to = displaced(inst, inst.dst, destination)?;
     let moved = Inst { src: inst.src, second: None, ..*inst };
     let moved = if source == 0 {
@@ -185,7 +184,6 @@ pub fn movrelsd_2(cx: &mut Cx<'_>, inst: &Inst) -> Step {
 
 /// Set bits of source 0 below the lane, plus source 1.
 pub fn mbcnt_lo(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    check(cx, inst)?;
     let (bits, mut out) = (raw(cx.wave, inst, 0), cx.wave.lanes(inst.src[1]));
     for lane in 0..32 {
         out[lane] = out[lane].wrapping_add((bits[lane] & ((1 << lane) - 1)).count_ones());
@@ -196,7 +194,6 @@ pub fn mbcnt_lo(cx: &mut Cx<'_>, inst: &Inst) -> Step {
 
 /// Source 1: no lane of wave32 has lanes 32–63 below it.
 pub fn mbcnt_hi(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    check(cx, inst)?;
     let out = cx.wave.lanes(inst.src[1]);
     B32::write(cx, inst, &out);
     Ok(Flow::Next)
@@ -211,7 +208,6 @@ fn carry(
     saturated: u32,
     op: impl Fn(u32, u32, u32) -> (u32, bool),
 ) -> Step {
-    check(cx, inst)?;
     let incoming = if carry_in { cx.wave.scalar(inst.src[2]) } else { 0 };
     let arch = cx.arch;
     arch.dispatch(Carry { cx, inst, incoming, saturated, op });

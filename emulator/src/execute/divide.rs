@@ -185,7 +185,6 @@ impl<T: Divide> pulp::NullaryFnOnce for Ordinary<'_, T> {
 
 /// `v_div_scale`: the scaled operand, and per lane whether the quotient must be scaled back.
 fn scale_lanes<T: Divide, K: Out<V = T, Exact = T>>(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    lanes::check(cx, inst)?;
     let mode = lanes::mode_of(cx, inst, true);
     let [value, denominator, numerator] = [0, 1, 2].map(|i| K::read_exact(cx.wave, inst, i));
     let ordinary = Ordinary { exec: cx.wave.exec(), denominator: &denominator, numerator: &numerator };
@@ -222,7 +221,6 @@ fn fmas_lanes<T: Divide, K: Out<V = T, Exact = T>>(cx: &mut Cx<'_>, inst: &Inst,
         let soft = |mode, a, b, c| soft_float::scaled_fma(mode, a, b, c, 0);
         return rounding::<K, K, K, K>(cx, inst, fast, soft);
     }
-    lanes::check(cx, inst)?;
     let mode = lanes::mode_of(cx, inst, true);
     let [a, b, c] = [0, 1, 2].map(|i| K::read_exact(cx.wave, inst, i));
     let out = std::array::from_fn(|lane| {

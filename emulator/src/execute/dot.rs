@@ -1,9 +1,9 @@
 //! Dot products of floats: which lanes, halves and signs they take. How two or four products and an addend are summed stands in
 //! [`super::sums`]; integers stand in [`super::packed`].
 
-use super::lanes::{self, B16, EachLane, Kind, Out, check, raw, unsupported};
+use super::lanes::{self, B16, EachLane, Kind, Out, raw, unsupported};
+use super::packed;
 use super::sums::{self, Bf8, Bf16, F16, Factor, Fp8, Sum, ToBf16, ToF16, ToF32};
-use super::{dpp, packed};
 use crate::isa::Inst;
 use crate::wave::{Cx, Flow, Lanes, Step};
 
@@ -45,14 +45,6 @@ fn to_f32<A: Factor, B: Factor, const N: usize>(
     Ok(Flow::Next)
 }
 
-/// The sources of all lanes, the first one through DPP.
-fn sources(cx: &Cx<'_>, inst: &Inst) -> Result<[Lanes; 3], Box<crate::fault::Fault>> {
-    if inst.dpp.is_some() {
-        dpp::check(cx.wave, inst)?;
-    }
-    Ok([0, 1, 2].map(|n| raw(cx.wave, inst, n)))
-}
-
 /// Pairs into f32: halves by op_sel, signs of the halves by neg_lo and neg_hi, the sign of C by neg_lo. C has 32 bits, so op_sel does not
 /// concern it; clamp is ignored.
 #[inline(always)]
@@ -61,7 +53,7 @@ fn pairs_to_f32<A: Factor>(cx: &mut Cx<'_>, inst: &Inst) -> Step {
     if m.abs & 4 != 0 {
         return Err(unsupported(format!("{} with neg_hi of C, which has no halves", inst.row.name)));
     }
-    let [mut a, mut b, mut c] = sources(cx, inst)?;
+    let [mut a, mut b, mut c] = [0, 1, 2].map(|n| raw(cx.wave, inst, n));
     for (n, words) in [&mut a, &mut b].into_iter().enumerate() {
         for word in words {
             let (low, high) = packed::halves(*word, inst, n);
@@ -87,7 +79,7 @@ pub fn dot2_f32_bf16(cx: &mut Cx<'_>, inst: &Inst) -> Step {
 /// Four 8-bit products into f32; neg_lo and neg_hi of C are its sign and absolute value.
 #[inline(always)]
 fn bytes_to_f32<A: Factor, B: Factor>(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    let [a, b, c] = sources(cx, inst)?;
+    let [a, b, c] = [0, 1, 2].map(|n| raw(cx.wave, inst, n));
     let c = c.map(|bits| packed::modified_c(f32::from_bits(bits), inst).to_bits());
     to_f32::<A, B, 4>(cx, inst, &[a, b, c], bytes)
 }
@@ -111,7 +103,6 @@ pub fn dot4_bf8_bf8(cx: &mut Cx<'_>, inst: &Inst) -> Step {
 
 /// Pairs into a half.
 fn pairs_to_half<A: Factor, R: Sum>(cx: &mut Cx<'_>, inst: &Inst) -> Step {
-    check(cx, inst)?;
     if (inst.mods.abs | inst.mods.neg) & 3 != 0 {
         return Err(unsupported(format!("{} with abs or neg on a packed source", inst.row.name)));
     }

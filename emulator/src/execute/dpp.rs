@@ -1,10 +1,8 @@
 //! Data-parallel primitives: where source 0 of a DPP instruction comes from, and which lanes it writes. Pure functions of EXEC and
 //! the control word; it does not decode the word ([`crate::isa::dpp`]).
 
-use super::lanes::unsupported;
-use crate::fault::Fault;
-use crate::isa::{Dpp, Inst};
-use crate::wave::{Lanes, Wave};
+use crate::isa::Dpp;
+use crate::wave::Lanes;
 
 /// The lane that `lane` reads, none where the control points outside the row.
 #[inline(always)]
@@ -70,17 +68,6 @@ fn shifts(control: Dpp) -> bool {
     matches!(control, Dpp::Row { ctrl: 0x101..=0x11f, .. })
 }
 
-/// Refuses what the manual contradicts itself on: a shift past the row's end with both bound control and fetch-inactive.
-pub fn check(_wave: &Wave, inst: &Inst) -> Result<(), Box<Fault>> {
-    match inst.dpp {
-        Some(control @ Dpp::Row { fi: true, bc: true, .. }) if shifts(control) => Err(unsupported(format!(
-            "{} with a DPP row shift, bound_ctrl and fi together: the manual contradicts itself on lanes outside the row",
-            inst.row.name
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// Source 0 after the exchange; lanes that get nothing are 0.
 pub fn fetch(exec: u32, lanes: &Lanes, control: Dpp) -> Lanes {
     let fi = match control {
@@ -105,7 +92,9 @@ pub fn fetch(exec: u32, lanes: &Lanes, control: Dpp) -> Lanes {
     out
 }
 
-/// The lanes that are written: EXEC, the row and bank masks, and without bound control and fetch-inactive only lanes with a source.
+/// The lanes that are written: EXEC, the row and bank masks, and without bound control only lanes with a source; fetch-inactive makes a
+/// source of a lane that is off. That it makes none of a place outside the row is said by the manual's fields and by AMD's rocjitsu
+/// (`dpp_sdwa_ops.h`); the manual's table of both bits says otherwise.
 pub fn written(exec: u32, control: Dpp) -> u32 {
     let Dpp::Row { row_mask, bank_mask, fi, bc, .. } = control else { return exec };
     if exec == u32::MAX && row_mask & 3 == 3 && bank_mask == 15 && !shifts(control) {
@@ -114,7 +103,7 @@ pub fn written(exec: u32, control: Dpp) -> u32 {
     let mut out = 0;
     for lane in 0..32 {
         let masked = row_mask >> (lane / 16) & 1 != 0 && bank_mask >> (lane / 4 % 4) & 1 != 0;
-        let sourced = fi || bc || source(control, lane).is_some_and(|from| exec >> from & 1 != 0);
+        let sourced = bc || source(control, lane).is_some_and(|from| fi || exec >> from & 1 != 0);
         out |= ((masked && sourced) as u32) << lane;
     }
     out & exec
@@ -156,10 +145,13 @@ mod tests {
         assert_eq!(written(exec, row(0x111, false, true)), exec);
         let got = fetch(exec, &lanes, row(0x111, false, true));
         assert_eq!((got[0], got[2], got[3]), (0, 0, 102));
-        // Fetch inactive: outside 0, inactive its value.
-        let got = fetch(exec, &lanes, row(0x111, true, false));
+        // Fetch inactive: outside not written, inactive its value.
+        assert_eq!(fetch(exec, &lanes, row(0x111, true, false))[2], 101);
+        assert_eq!(written(exec, row(0x111, true, false)), exec & !(1 | 1 << 16));
+        // Both: outside 0.
+        let got = fetch(exec, &lanes, row(0x111, true, true));
         assert_eq!((got[0], got[2]), (0, 101));
-        assert_eq!(written(exec, row(0x111, true, false)), exec);
+        assert_eq!(written(exec, row(0x111, true, true)), exec);
         // DPP8 writes all active lanes; an inactive source reads 0 unless fetched.
         let eight = Dpp::Eight { sel: 0o11111111, fi: false };
         assert_eq!(written(exec, eight), exec);

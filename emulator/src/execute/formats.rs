@@ -1,6 +1,6 @@
 //! Data formats of typed buffers: how the components of an element lie in memory, and the numbers they stand for. Names list the bits of
 //! the components from the top, so the last one is x. Where the manual does not say how a store rounds or what becomes of an integer that
-//! does not fit, storing is refused, so that no result depends on a guess. Images have more formats than these.
+//! does not fit, storing a value that needs it is refused, so that no result depends on a guess. Images have more formats than these.
 
 use super::soft_float as soft;
 use half::f16;
@@ -174,14 +174,32 @@ impl Format {
             Number::Float if width == 32 => float.to_bits(),
             Number::Float if width == 16 && half => value & 0xffff,
             Number::Float if width == 16 => narrow(LAUNCH, float),
-            Number::Float => return refused("how it rounds is not defined"),
-            Number::Uscaled | Number::Sscaled => return refused("how it rounds is not defined"),
+            Number::Float => match small_float(width, float) {
+                Some(raw) => raw,
+                None => return refused(&format!("{float} has no code of its own, and how it rounds is not defined")),
+            },
+            Number::Uscaled | Number::Sscaled => {
+                let low = if self.number == Number::Uscaled { 0.0 } else { -2f64.powi(width as i32 - 1) };
+                let past = low + 2f64.powi(width as i32);
+                let value = f64::from(float);
+                if value.fract() != 0.0 || !(low..past).contains(&value) {
+                    return refused(&format!("{float} has no code of its own, and how it rounds is not defined"));
+                }
+                value as i64 as u32
+            }
         };
         let mask = if width == 32 { u32::MAX } else { (1 << width) - 1 };
         let first: u32 = self.widths[..n].iter().sum();
         element[first as usize / 32] |= (raw & mask) << (first % 32);
         Ok(())
     }
+}
+
+/// The code of a float of 10 or 11 bits, which is an f16 without its sign and its last bits; none where bits would be lost, and for NaN.
+fn small_float(width: u32, value: f32) -> Option<u32> {
+    let (half, lost) = (f16::from_f32(value), 15 - width);
+    let bits = u32::from(half.to_bits());
+    (half.to_f32() == value && bits >> 15 == 0 && bits & ((1 << lost) - 1) == 0).then_some(bits >> lost)
 }
 
 /// MODE with rounding to nearest even and all denormals.

@@ -2,7 +2,7 @@
 //! does to one number stands in [`super::convert`].
 
 use super::convert::{BF8, FP8, Float8, f8_to_f32, f32_to_f8, f32_to_f8_stochastic};
-use super::lanes::{B16, B32, F32, Kind, Out, U32, check, raw};
+use super::lanes::{B16, B32, F32, Kind, Out, U32, raw};
 use crate::isa::Inst;
 use crate::wave::{Cx, Flow, Step};
 use std::sync::LazyLock;
@@ -28,7 +28,6 @@ fn byte_index(inst: &Inst) -> u32 {
 }
 
 fn from_float8(cx: &mut Cx<'_>, inst: &Inst, format: Float8) -> Step {
-    check(cx, inst)?;
     let shift = byte_index(inst) * 8;
     let out = raw(cx.wave, inst, 0).map(|word| f8_to_f32(word >> shift & 0xff, format));
     F32::write(cx, inst, &out);
@@ -45,7 +44,6 @@ pub fn cvt_f32_bf8(cx: &mut Cx<'_>, inst: &Inst) -> Step {
 }
 
 fn pair_to_float8(cx: &mut Cx<'_>, inst: &Inst, format: Float8) -> Step {
-    check(cx, inst)?;
     let saturate = cx.wave.mode & FP16_OVFL != 0;
     let (a, b) = (F32::read(cx.wave, inst, 0), F32::read(cx.wave, inst, 1));
     let mut out = [0u16; 32];
@@ -69,7 +67,6 @@ pub fn cvt_pk_bf8_f32(cx: &mut Cx<'_>, inst: &Inst) -> Step {
 
 /// One byte of the destination, the others kept; op_sel's bits 2 and 3 number the byte.
 fn stochastic(cx: &mut Cx<'_>, inst: &Inst, format: Float8) -> Step {
-    check(cx, inst)?;
     let saturate = cx.wave.mode & FP16_OVFL != 0;
     let shift = (inst.mods.opsel as u32 >> 2 & 3) * 8;
     let (a, seed) = (F32::read(cx.wave, inst, 0), U32::read(cx.wave, inst, 1));

@@ -59,21 +59,6 @@ pub fn unsupported(text: impl Into<String>) -> Box<Fault> {
     Box::new(Fault::Unsupported(text.into()))
 }
 
-/// Refuses DPP forms that the manual leaves open.
-#[inline(always)]
-pub fn check(cx: &Cx<'_>, inst: &Inst) -> Result<(), Box<Fault>> {
-    if inst.dpp.is_some() {
-        return dpp::check(cx.wave, inst);
-    }
-    Ok(())
-}
-
-/// Whether anything keeps the instruction from going straight to its fast loop.
-#[inline(always)]
-fn special(cx: &Cx<'_>, inst: &Inst) -> bool {
-    inst.dpp.is_some() || needs_mode(cx, inst)
-}
-
 /// Whether the fast loop would give something else than MODE and the output modifier ask for.
 #[inline(always)]
 pub fn needs_mode(cx: &Cx<'_>, inst: &Inst) -> bool {
@@ -622,11 +607,8 @@ fn flushing<D: Out, A: Kind, B: Kind, C: Kind>(
     results: bool,
     operation: impl Fn(A::V, B::V, C::V) -> D::V,
 ) -> Step {
-    if special(cx, inst) {
-        check(cx, inst)?;
-        if needs_mode(cx, inst) {
-            return in_mode::<D, A, B, C>(cx, inst, results, operation);
-        }
+    if needs_mode(cx, inst) {
+        return in_mode::<D, A, B, C>(cx, inst, results, operation);
     }
     fast::<D, A, B, C>(cx, inst, operation)
 }
@@ -639,11 +621,8 @@ pub fn rounding<D: Out, A: Kind, B: Kind, C: Kind>(
     operation: impl Fn(A::V, B::V, C::V) -> D::V,
     soft: impl Fn(u32, A::Exact, B::Exact, C::Exact) -> D::Exact,
 ) -> Step {
-    if special(cx, inst) {
-        check(cx, inst)?;
-        if needs_mode(cx, inst) {
-            return soft_in_mode::<D, A, B, C>(cx, inst, soft);
-        }
+    if needs_mode(cx, inst) {
+        return soft_in_mode::<D, A, B, C>(cx, inst, soft);
     }
     fast::<D, A, B, C>(cx, inst, operation)
 }
@@ -654,7 +633,6 @@ pub fn softly<D: Out, A: Kind, B: Kind, C: Kind>(
     inst: &Inst,
     soft: impl Fn(u32, A::Exact, B::Exact, C::Exact) -> D::Exact,
 ) -> Step {
-    check(cx, inst)?;
     soft_in_mode::<D, A, B, C>(cx, inst, soft)
 }
 

@@ -3,7 +3,7 @@
 //! gives no meaning are faults, not guesses; clamp is ignored where it says so. Dot products of floats stand in [`super::dot`].
 
 use super::convert::{f16_to_f32, f32_to_f16};
-use super::{dpp, lanes, soft_float as soft};
+use super::{lanes, soft_float as soft};
 use crate::fault::Fault;
 use crate::isa::Inst;
 use crate::wave::{Cx, Flow, Lanes, Step};
@@ -20,11 +20,8 @@ fn unsupported<T>(inst: &Inst, what: impl std::fmt::Display) -> Result<T, Box<Fa
 
 /// The sources of all lanes, the first one through DPP.
 #[inline(always)]
-fn sources(cx: &Cx, inst: &Inst) -> Result<[Lanes; 3], Box<Fault>> {
-    if inst.dpp.is_some() {
-        dpp::check(cx.wave, inst)?;
-    }
-    Ok([0, 1, 2].map(|n| lanes::raw(cx.wave, inst, n)))
+fn sources(cx: &Cx, inst: &Inst) -> [Lanes; 3] {
+    [0, 1, 2].map(|n| lanes::raw(cx.wave, inst, n))
 }
 
 /// The halves that op_sel and op_sel_hi pick: a value for the low and one for the high result.
@@ -37,7 +34,7 @@ pub(super) fn halves(value: u32, inst: &Inst, n: usize) -> (u32, u32) {
 /// Applies `f` to low and high halves and packs the results.
 #[inline(always)]
 fn pairs(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32, usize) -> u32) -> Step {
-    let sources = sources(cx, inst)?;
+    let sources = sources(cx, inst);
     let result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
         let [a, b, c] = [0, 1, 2].map(|n| halves(sources[n][lane], inst, n));
         f(a.0, b.0, c.0, 0) & 0xffff | f(a.1, b.1, c.1, 1) << 16
@@ -95,7 +92,7 @@ pub fn float(
     host: impl Fn(f32, f32, f32) -> f32,
     exact: impl Fn(u32, f16, f16, f16) -> f16,
 ) -> Step {
-    let sources = sources(cx, inst)?;
+    let sources = sources(cx, inst);
     let (signs, clamp, mode) = ([inst.mods.neg, inst.mods.abs], inst.mods.clamp, cx.wave.mode);
     let operands = |lane: usize, half: usize| {
         [0, 1, 2].map(|n| {
@@ -166,7 +163,7 @@ pub enum MixTo {
 #[inline(always)]
 pub fn mix(cx: &mut Cx, inst: &Inst, to: MixTo) -> Step {
     let (m, mode) = (inst.mods, cx.wave.mode);
-    let sources = sources(cx, inst)?;
+    let sources = sources(cx, inst);
     let old = cx.wave.vgpr[inst.dst as usize];
     let is_half = |n: usize| m.opsel_hi >> n & 1 != 0;
     let half_bits = |n: usize, bits: u32| if m.opsel >> n & 1 != 0 { bits >> 16 } else { bits & 0xffff };
@@ -232,7 +229,7 @@ pub fn dot_int(cx: &mut Cx, inst: &Inst, bits: u32, unsigned: bool) -> Step {
         return unsupported(inst, "with neg_hi, or neg_lo of an operand without a sign");
     }
     let (signed_a, signed_b) = (m.neg & 1 != 0, m.neg & 2 != 0);
-    let sources = sources(cx, inst)?;
+    let sources = sources(cx, inst);
     let result: Lanes = cx.arch.dispatch(lanes::EachLane(|lane: usize| {
         let [a, b, c] = [0, 1, 2].map(|n| sources[n][lane]);
         let mut sum = if unsigned { c as i64 } else { c as i32 as i64 };

@@ -2,7 +2,6 @@
 
 use super::operand::{sgpr, sgpr_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
-use crate::execute::scalar::unsupported;
 use crate::fault::{Access, Fault};
 use crate::watch::{Accessed, Moved, Space};
 use crate::wave::{Cx, Exec, Flow, NULL, Step};
@@ -150,10 +149,6 @@ fn same(x: u32) -> u32 {
 fn nop(_: &mut Cx, _: &Inst) -> Step {
     Ok(Flow::Next)
 }
-fn probe(_: &mut Cx, inst: &Inst) -> Step {
-    unsupported(format!("{} asks an address translation cache that is not modelled", inst.row.name))
-}
-
 /// Its instructions.
 pub static ROWS: &[Row] = &[
     r(0, "s_load_b32", Ty::B32, 0, load::<1>),
@@ -177,8 +172,8 @@ pub static ROWS: &[Row] = &[
     r(26, "s_buffer_load_i16", Ty::B32, BUFFER | NARROW, |cx, i| buffer_narrow(cx, i, 2, sign16)),
     r(27, "s_buffer_load_u16", Ty::B32, BUFFER | NARROW, |cx, i| buffer_narrow(cx, i, 2, same)),
     r(33, "s_dcache_inv", Ty::None, BARE, nop),
-    r(34, "s_atc_probe", Ty::None, PROBE, probe),
-    r(35, "s_atc_probe_buffer", Ty::None, PROBE | BUFFER, probe),
+    r(34, "s_atc_probe", Ty::None, PROBE, nop),
+    r(35, "s_atc_probe_buffer", Ty::None, PROBE | BUFFER, nop),
     r(36, "s_prefetch_inst", Ty::None, PREFETCH, nop),
     r(37, "s_prefetch_inst_pc_rel", Ty::None, PREFETCH | NO_BASE, nop),
     r(38, "s_prefetch_data", Ty::None, PREFETCH, nop),

@@ -67,8 +67,25 @@ fn target(inst: &Inst, pc: u64) -> u64 {
 pub fn is_branch(inst: &Inst) -> bool {
     inst.format == Format::Sopp && matches!(inst.row.op, 32..=38)
 }
-fn named(_: &mut Cx, inst: &Inst) -> Step {
-    unsupported(format!("{} is not executed by the emulator", inst.row.name))
+/// Bit 0 ends the wave.
+fn set_kill(_: &mut Cx, inst: &Inst) -> Step {
+    Ok(if inst.imm & 1 != 0 { Flow::End } else { Flow::Next })
+}
+/// Bit 0 halts the wave, until a debugger clears what it set. There is none, so that would be a hang.
+fn set_halt(_: &mut Cx, inst: &Inst) -> Step {
+    if inst.imm & 1 != 0 {
+        return unsupported(format!("{}: nobody would let the halted wave go on", inst.row.name));
+    }
+    Ok(Flow::Next)
+}
+/// What AMD's trap handler makes of it (LLVM's AMDGPUUsage, trap handler ABI): 3 is `llvm.debugtrap`, which goes on where no debugger
+/// is; 2 is `llvm.trap`, which ends the queue.
+fn trap(_: &mut Cx, inst: &Inst) -> Step {
+    match inst.imm as u16 {
+        3 => Ok(Flow::Next),
+        2 => unsupported("s_trap 2: the kernel gave up (llvm.trap)"),
+        id => unsupported(format!("s_trap {id} is the debugger's")),
+    }
 }
 /// Bit 15 asks for a sleep that only `s_wakeup` ends; going on without one would hide a hang.
 fn sleep(_: &mut Cx, inst: &Inst) -> Step {
@@ -88,16 +105,16 @@ fn sendmsg(_: &mut Cx, inst: &Inst) -> Step {
 #[rustfmt::skip]
 pub static ROWS: &[Row] = &[
     r(0, "s_nop", SMALL, nop),
-    r(1, "s_setkill", SMALL, named),
-    r(2, "s_sethalt", SMALL, named),
+    r(1, "s_setkill", SMALL, set_kill),
+    r(2, "s_sethalt", SMALL, set_halt),
     r(3, "s_sleep", SMALL, sleep),
     r(5, "s_clause", HEX, nop),
     r(7, "s_delay_alu", DELAY, nop),
     r(8, "s_wait_alu", ALU, nop),
-    r(9, "s_waitcnt", WAITCNT, named),
+    r(9, "s_waitcnt", WAITCNT, wait_stores),
     r(10, "s_wait_idle", NONE, wait_stores),
     r(11, "s_wait_event", HEX, nop),
-    r(16, "s_trap", SMALL, named),
+    r(16, "s_trap", SMALL, trap),
     r(17, "s_round_mode", HEX, |cx, i| { cx.wave.mode = cx.wave.mode & !0x0f | i.imm as u32 & 15; Ok(Flow::Next) }),
     r(18, "s_denorm_mode", SMALL, |cx, i| { cx.wave.mode = cx.wave.mode & !0xf0 | (i.imm as u32 & 15) << 4; Ok(Flow::Next) }),
     r(20, "s_barrier_wait", SMALL, |_, i| match i.imm as i16 {
@@ -105,7 +122,7 @@ pub static ROWS: &[Row] = &[
         -2 => Ok(Flow::Next),
         id => unsupported(format!("barrier {id} does not exist, only the workgroup's -1")),
     }),
-    r(21, "s_barrier_leave", NONE, named),
+    r(21, "s_barrier_leave", NONE, |_, _| unsupported("named barriers do not exist on gfx1201")),
     r(31, "s_code_end", NONE, |_, _| unsupported("the padding behind the code was executed")),
     r(32, "s_branch", DECIMAL, |cx, i| branch(cx, i, true)),
     r(33, "s_cbranch_scc0", DECIMAL, |cx, i| branch(cx, i, !cx.wave.scc)),
@@ -115,11 +132,11 @@ pub static ROWS: &[Row] = &[
     r(37, "s_cbranch_execz", DECIMAL, |cx, i| branch(cx, i, cx.wave.exec() == 0)),
     r(38, "s_cbranch_execnz", DECIMAL, |cx, i| branch(cx, i, cx.wave.exec() != 0)),
     r(48, "s_endpgm", CODE, |_, _| Ok(Flow::End)),
-    r(49, "s_endpgm_saved", NONE, named),
+    r(49, "s_endpgm_saved", NONE, |_, _| Ok(Flow::End)),
     r(52, "s_wakeup", NONE, nop),
     r(53, "s_setprio", SMALL, nop),
     r(54, "s_sendmsg", MESSAGE, sendmsg),
-    r(55, "s_sendmsghalt", MESSAGE, named),
+    r(55, "s_sendmsghalt", MESSAGE, |_, i| unsupported(format!("{}: nobody would let the halted wave go on", i.row.name))),
     r(56, "s_incperflevel", SMALL, nop),
     r(57, "s_decperflevel", SMALL, nop),
     r(58, "s_ttracedata", NONE, nop),

@@ -258,7 +258,7 @@ fn wait(inst: &Inst) -> Kind {
         "s_wait_kmcnt" => Kind::Waits { load: most, ds: most, km: low, store: most },
         "s_wait_loadcnt_dscnt" => Kind::Waits { load: high, ds: low, km: most, store: most },
         "s_wait_storecnt_dscnt" => Kind::Waits { load: most, ds: low, km: most, store: high },
-        "s_wait_idle" => Kind::Waits { load: 0, ds: 0, km: 0, store: 0 },
+        "s_wait_idle" | "s_waitcnt" => Kind::Waits { load: 0, ds: 0, km: 0, store: 0 },
         _ => Kind::None,
     }
 }

@@ -96,8 +96,19 @@ def flow():
     for counter in ("loadcnt", "storecnt", "samplecnt", "bvhcnt", "expcnt", "dscnt", "kmcnt", "loadcnt_dscnt", "storecnt_dscnt"):
         f.row(f"s_wait_{counter} 0x0", "scc=1", "")
         f.row(f"s_wait_{counter} 0x{'303' if '_' in counter else '3'}", "", "")
-    for text in ("s_setkill 1", "s_sethalt 1", "s_waitcnt vmcnt(0)", "s_trap 2", "s_barrier_leave", "s_endpgm_saved", "s_sendmsghalt sendmsg(MSG_INTERRUPT)"):
-        f.row(text, "", f"fault {text.split()[0]} is not executed by the emulator")
+    f.comment("Ends, halts and traps of a machine whose trap handler is AMD's and which no debugger watches.")
+    f.row("s_setkill 0", "scc=1", "")
+    f.row("s_setkill 1", "", "flow=end")
+    f.row("s_endpgm_saved", "", "flow=end")
+    for imm in (0, 4):
+        f.row(f"s_sethalt {imm}", "scc=1", "")
+        f.row(f"s_sethalt {imm | 1}", "", "fault nobody would let the halted wave go on")
+    f.row("s_sendmsghalt sendmsg(MSG_INTERRUPT)", "", "fault nobody would let the halted wave go on")
+    f.row("s_trap 3", "scc=1", "")
+    f.row("s_trap 2", "", "fault the kernel gave up (llvm.trap)")
+    f.row("s_trap 1", "", "fault s_trap 1 is the debugger's")
+    f.row("s_waitcnt vmcnt(0)", "scc=1", "")
+    f.row("s_barrier_leave", "", "fault named barriers do not exist on gfx1201")
     return f
 
 

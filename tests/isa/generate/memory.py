@@ -286,8 +286,8 @@ def scalar_loads():
             f.row(f"s_buffer_load_{name} s5, s[8:11], {at:#x}", f"s[8:9]=&mem s10={at} s11=0x31014000 mem[0]={DWORDS[0]:#x}", "s5=0")
     for text in ("s_prefetch_inst s[6:7], 0x10, s8, 3", "s_prefetch_inst_pc_rel 0x10, s8, 3", "s_prefetch_data s[6:7], 0x10, s8, 3", "s_prefetch_data_pc_rel 0x10, s8, 3", "s_buffer_prefetch_data s[8:11], 0x10, s12, 3", "s_dcache_inv"):
         f.row(text, "", "")
-    f.row("s_atc_probe 3, s[6:7], 0x10", "", "fault s_atc_probe asks")
-    f.row("s_atc_probe_buffer 3, s[8:11], 0x10", "", "fault s_atc_probe_buffer asks")
+    f.row("s_atc_probe 3, s[6:7], 0x10", "s[6:7]=0", "")
+    f.row("s_atc_probe_buffer 3, s[8:11], 0x10", "s[8:9]=0 s10=0 s11=0", "")
     f.row("s_load_b32 s5, s[6:7], 0x2", "s[6:7]=&mem", "fault is not aligned")
     return f
 
@@ -364,13 +364,18 @@ def typed():
                 got = [v if select[k] >= 4 else missing if select[k] == 1 else 0 for k, v in enumerate(values)]
                 f.row("buffer_load_format_xyzw v[20:23], off, s[4:7], null offset:16", f"exec=1 s[4:5]=&mem s6={16 + total} s7={word:#x} {cells}", " ".join(f"v{20 + k}.0={v:#x}" for k, v in enumerate(got)))
             # Stores bring the same bits back, where the format says how.
-            unique = number in ("UINT", "SINT", "UNORM") or number == "FLOAT" and min(widths) >= 16 or number == "SNORM" and all(raw >> sum(widths[:k]) & ((1 << w) - 1) != 1 << (w - 1) for k, w in enumerate(widths))
+            unique = number != "SNORM" or all(raw >> sum(widths[:k]) & ((1 << w) - 1) != 1 << (w - 1) for k, w in enumerate(widths))
             if unique:
                 registers_ = " ".join(f"v{20 + k}={v:#x}" for k, v in enumerate(values))
                 zero = " ".join(f"mem[{16 + 4 * k}]=0" for k in range(max(1, total // 4)))
                 f.row(f"tbuffer_store_format_xyzw v[20:23], off, s[4:7], null{tag} offset:16", f"exec=1 {bounds} {registers_} {zero}", cells)
-            elif number.endswith("SCALED") or number == "FLOAT":
-                f.row(f"tbuffer_store_format_xyzw v[20:23], off, s[4:7], null{tag} offset:16", f"exec=1 {bounds}", "fault how it rounds is not defined")
+            small = number == "FLOAT" and min(widths) < 16
+            if number.endswith("SCALED") or small:
+                # What the format has no code for: a fraction or one bit too many, one too large, a sign, no number.
+                largest = 1 << (widths[0] - (number != "USCALED"))
+                wrong = ("1.0078125f", "65536.0f", "-1.0f", "0x7fc00000") if small else ("0.5f", f"{largest}.0f", f"{-largest - 1}.0f" if number == "SSCALED" else "-1.0f", "0x7fc00000")
+                for value in wrong:
+                    f.row(f"tbuffer_store_format_xyzw v[20:23], off, s[4:7], null{tag} offset:16", f"exec=1 {bounds} v20={value} v21=0 v22=0 v23=0", "fault how it rounds is not defined")
     raw16 = lambda *h: " ".join(f"mem[{16 + 4 * k}]={h[2 * k] | h[2 * k + 1] << 16:#x}" for k in range(len(h) // 2))
     buffer = lambda code, more=0: f"s[4:5]=&mem s6=64 s7={code << 12 | 0x30000FAC | more:#x}"
     f.comment("Fewer components, and 16 bits of each: halves of registers. Integers keep 16 bits, f32 is cut, others round to nearest.")

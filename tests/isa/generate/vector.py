@@ -834,8 +834,8 @@ def exchanged(file, text, control, rng, f, *, d="v1", row_mask=15, bank_mask=15,
         other = source_lane(control, lane)
         if other is not None and (fi or exec_ >> other & 1):
             first = values[0][other]
-        elif bc or fi or eight:
-            first = 0
+        elif bc or eight:
+            first = 0  # outside the row whatever fetch-inactive says
         else:
             continue
         result = f(mode, lane, first, *(v[lane] for v in values[1:]))
@@ -874,12 +874,10 @@ def make_exchanges():
         return a
 
     for control in controls:
-        shifts = control[0] in ("row_shl", "row_shr")
         exchanged(file, "v_mov_b32_dpp v1, v4", control, rng, move)
         exec_ = rng.getrandbits(32) | 0x0001_0001
         for bc, fi in ((0, 0), (1, 0), (0, 1), (1, 1)):
-            if not (shifts and bc and fi):
-                exchanged(file, "v_mov_b32_dpp v1, v4", control, rng, move, bc=bool(bc), fi=bool(fi), exec_=exec_)
+            exchanged(file, "v_mov_b32_dpp v1, v4", control, rng, move, bc=bool(bc), fi=bool(fi), exec_=exec_)
         exchanged(file, "v_mov_b32_dpp v1, v4", control, rng, move, row_mask=rng.randrange(4) | 4, bank_mask=rng.randrange(1, 15),
                   exec_=exec_, bc=True)
     eights = [("dpp8", [7, 6, 5, 4, 3, 2, 1, 0]), ("dpp8", [1, 1, 1, 1, 6, 0, 7, 2])]

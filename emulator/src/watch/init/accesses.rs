@@ -17,7 +17,7 @@ impl Init {
         accessed: &Accessed,
         found: &mut Vec<Use>,
     ) {
-        let Init { waves, lds, lds_dirty, lds_written, .. } = self;
+        let Init { waves, lds, lds_dirty, lds_origins, lds_written, .. } = self;
         let shadow = &mut waves[wave.index as usize];
         let (mask, bytes) = (accessed.mask, accessed.bytes);
         match accessed.space {
@@ -34,13 +34,16 @@ impl Init {
                     Moved::Load { load, dst } => {
                         unwritten(lds_written, accessed, found);
                         move_lanes(shadow, place, accessed, &LoadTo { load, dst });
-                        settle_load(shadow, dst, bytes, Class::UninitializedRegisterRead);
+                        settle_load(shadow, dst, bytes);
+                        let never = Class::UninitializedRegisterRead;
+                        take_origins(shadow, accessed, dst, |at, _| lds_origins.at(at).unwrap_or(never));
                     }
                     Moved::Store { store, data } => {
                         let dirty = (0..bytes.div_ceil(4) as u8).any(|k| shadow.dirty_vector(data.wrapping_add(k)));
                         *lds_dirty |= dirty;
                         if *lds_dirty {
                             move_lanes(shadow, place, accessed, &StoreFrom { store, data });
+                            give_origins(shadow, accessed, data, |at, _, class| lds_origins.set(at, class));
                         }
                         for lane in lanes_of(mask) {
                             note_written(lds_written, accessed.addresses[lane], bytes);
@@ -59,6 +62,7 @@ impl Init {
             }
             Space::Scratch => {
                 let mut scratch = std::mem::take(&mut shadow.scratch);
+                let mut origins = std::mem::take(&mut shadow.scratch_origins);
                 for lane in lanes_of(mask) {
                     let place = &mut Words { words: &mut scratch, stride: 32, first: lane };
                     match accessed.moved {
@@ -72,11 +76,21 @@ impl Init {
                     }
                 }
                 shadow.scratch = scratch;
+                // A lane's dwords lie 32 apart, as its scratch does.
+                let index = |at: u64, lane: usize| at * 32 + lane as u64;
                 match accessed.moved {
-                    Moved::Load { dst, .. } => settle_load(shadow, dst, bytes, Class::UninitializedScratchRead),
+                    Moved::Load { dst, .. } => {
+                        settle_load(shadow, dst, bytes);
+                        let never = Class::UninitializedScratchRead;
+                        take_origins(shadow, accessed, dst, |at, lane| origins.at(index(at, lane)).unwrap_or(never));
+                    }
+                    Moved::Store { data, .. } => {
+                        give_origins(shadow, accessed, data, |at, lane, class| origins.set(index(at, lane), class));
+                    }
                     Moved::Atomic { dst, .. } => settle_atomic(shadow, mask, bytes, dst),
-                    _ => {}
+                    Moved::Scalar { .. } => {}
                 }
+                shadow.scratch_origins = origins;
             }
         }
     }
@@ -89,12 +103,41 @@ fn move_lanes<O: LaneOp, P: Place>(shadow: &mut Shadow, place: &mut P, accessed:
     }
 }
 
-fn settle_load(shadow: &mut Shadow, dst: u8, bytes: u32, origin: Class) {
+fn settle_load(shadow: &mut Shadow, dst: u8, bytes: u32) {
     for k in 0..bytes.div_ceil(4) as u8 {
+        shadow.settle(dst.wrapping_add(k));
+    }
+}
+
+/// Registers just loaded with undefined bits take the origin that `of` says for their dword (an index) in the first lane that has any.
+fn take_origins(shadow: &mut Shadow, accessed: &Accessed, dst: u8, of: impl Fn(u64, usize) -> Class) {
+    for k in 0..accessed.bytes.div_ceil(4) as u8 {
         let register = dst.wrapping_add(k);
-        shadow.settle(register);
-        if shadow.dirty_vector(register) && origin != Class::UninitializedRegisterRead {
-            shadow.vector_origin[register as usize] = origin;
+        if !shadow.dirty_vector(register) {
+            continue;
+        }
+        let undefined = &shadow.vgpr[register as usize];
+        if let Some(lane) = lanes_of(accessed.mask).find(|&lane| undefined[lane] != 0) {
+            let dword = (accessed.addresses[lane] + 4 * k as u64) / 4;
+            shadow.vector_origin[register as usize] = of(dword, lane);
+        }
+    }
+}
+
+/// Tells `note` the origin of each dword that is stored with undefined bits.
+fn give_origins(shadow: &Shadow, accessed: &Accessed, data: u8, mut note: impl FnMut(u64, usize, Class)) {
+    for k in 0..accessed.bytes.div_ceil(4) as u8 {
+        let register = data.wrapping_add(k);
+        if !shadow.dirty_vector(register) {
+            continue;
+        }
+        let (undefined, class) = (&shadow.vgpr[register as usize], shadow.vector_origin[register as usize]);
+        for lane in lanes_of(accessed.mask).filter(|&lane| undefined[lane] != 0) {
+            // Where it is not aligned it lies in two.
+            let first = accessed.addresses[lane] + 4 * k as u64;
+            for dword in first / 4..=(first + accessed.bytes.min(4) as u64 - 1) / 4 {
+                note(dword, lane, class);
+            }
         }
     }
 }
@@ -193,7 +236,8 @@ fn global(shadow: &mut Shadow, memory: &Memory, accessed: &Accessed, found: &mut
                     LoadTo { load, dst }.run(&mut Unwritten(region), address - region.base(), lane, &mut shadow.vgpr);
                 }
             }
-            settle_load(shadow, dst, bytes, Class::UninitializedGlobalRead);
+            settle_load(shadow, dst, bytes);
+            take_origins(shadow, accessed, dst, |_, _| Class::UninitializedGlobalRead);
         }
         Moved::Scalar { dst, dwords } => {
             let address = accessed.addresses[0];

@@ -1,5 +1,6 @@
 //! Use of what nothing wrote: undefined bits are followed through registers, LDS and scratch one by one and reported where they decide
-//! something: an address, EXEC, a branch, a stored value. Copying them is harmless, and compilers do it. LDS that no wave of the
+//! something: an address, EXEC, a branch, a stored value. Copying them is harmless, and compilers do it; where they come from is kept
+//! with them, through LDS and scratch as well, and is the class of the report. LDS that no wave of the
 //! workgroup wrote is reported when it is read. After a report the bits count as defined, so that one defect is one finding.
 
 mod accesses;
@@ -18,7 +19,7 @@ use crate::wave::{EXEC, M0, VCC, Wave};
 use evaluate::{Bench, writes_scalar};
 use result::{bits_written, lanes_written, matrix, outcome, relative, write};
 use rule::{Rule, rule};
-use shadow::Shadow;
+use shadow::{Origins, Shadow};
 
 /// Undefined bits of one workgroup.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Init {
     lds: Vec<u32>,
     /// Whether any undefined bits were ever stored in LDS.
     lds_dirty: bool,
+    /// Where they come from.
+    lds_origins: Origins,
     /// Bytes of LDS that were written, a bit each.
     lds_written: Vec<u32>,
     bench: Bench,
@@ -50,7 +53,8 @@ struct Purpose<'a> {
 
 impl Default for Init {
     fn default() -> Init {
-        Init { waves: Vec::new(), lds: Vec::new(), lds_dirty: false, lds_written: Vec::new(), bench: Bench::new() }
+        let (waves, lds, lds_written) = (Vec::new(), Vec::new(), Vec::new());
+        Init { waves, lds, lds_dirty: false, lds_origins: Origins::default(), lds_written, bench: Bench::new() }
     }
 }
 
@@ -85,6 +89,7 @@ impl Init {
             shadow.start(start.user_sgprs, start.vgprs, start.scratch_bytes as usize / 4 * 32);
         }
         self.lds_dirty = false;
+        self.lds_origins.clear();
         self.lds.clear();
         self.lds.resize(start.lds_bytes.div_ceil(4) as usize, 0);
         self.lds_written.clear();

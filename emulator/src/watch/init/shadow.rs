@@ -5,6 +5,26 @@ use super::super::finding::Class;
 use crate::isa::Src;
 use crate::isa::effects::Set;
 use crate::wave::{EXEC, Lanes, NULL, TTMP0};
+use std::collections::HashMap;
+
+/// Where undefined bits that LDS or scratch hold come from, by dword. Only stores of undefined bits are noted, and nothing is taken
+/// back: what is defined needs no origin.
+#[derive(Debug, Default)]
+pub(super) struct Origins(HashMap<u64, Class>);
+
+impl Origins {
+    /// Undefined bits of this origin are stored to a dword.
+    pub fn set(&mut self, dword: u64, class: Class) {
+        self.0.insert(dword, class);
+    }
+    /// The origin of a dword's undefined bits; none where nobody stored any.
+    pub fn at(&self, dword: u64) -> Option<Class> {
+        self.0.get(&dword).copied()
+    }
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
 
 /// Shadow registers of one wave.
 #[derive(Debug)]
@@ -17,6 +37,8 @@ pub(super) struct Shadow {
     pub vgpr: Box<[Lanes; 256]>,
     /// Undefined bits of scratch, laid out as [`crate::wave::Wave::scratch`].
     pub scratch: Vec<u32>,
+    /// Where undefined bits that were stored in scratch come from.
+    pub scratch_origins: Origins,
     /// Where undefined bits of a vector register come from.
     pub vector_origin: [Class; 256],
     /// Where undefined bits of a scalar register come from.
@@ -37,6 +59,7 @@ impl Shadow {
             scc: false,
             vgpr,
             scratch: Vec::new(),
+            scratch_origins: Origins::default(),
             vector_origin: [never; 256],
             scalar_origin: [never; 128],
             scc_origin: never,
@@ -62,6 +85,7 @@ impl Shadow {
         self.vector_origin = [never; 256];
         self.scalar_origin = [never; 128];
         self.scc_origin = never;
+        self.scratch_origins.clear();
         self.scratch.clear();
         self.scratch.resize(scratch_words, u32::MAX);
     }
