@@ -95,8 +95,8 @@ def main():
         "kernels": registers(results),
     }
     card = record["gpu"].get("name", "none").lower().split()[-1]
-    name = f"{datetime.date.today().isoformat()}-{card}"
-    (results / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    base = f"{datetime.date.today().isoformat()}-{card}"
+    (results / f"{base}.json").write_text(json.dumps(record, indent=1) + "\n")
     lines = ["# The proof vehicle on silicon", "", f"Commit {record['commit']}. " + ", ".join(record["gpu"].values()), ""]
     lines += ["| step | ended with | seconds |", "|---|---:|---:|"]
     lines += [f"| {row['step']} | {row['status']} | {row['seconds']} |" for row in record["steps"]]
@@ -120,7 +120,7 @@ def main():
         )
     lines += ["", "| kernel | registers | spilled bytes |", "|---|---:|---:|"]
     lines += [f"| {name} | {k['registers']} | {k['spill_bytes']} |" for name, k in sorted(record["kernels"].items())]
-    (results / f"{name}.md").write_text("\n".join(lines) + "\n")
+    (results / f"{base}.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 
