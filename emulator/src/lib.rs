@@ -62,6 +62,7 @@
 #![allow(clippy::precedence, reason = "bit fields read as the manual writes them: shift, then mask, then or")]
 #![allow(clippy::needless_range_loop, reason = "a lane loop indexes several arrays by the same lane")]
 
+pub mod arch;
 pub mod code_object;
 pub mod execute;
 pub mod fault;

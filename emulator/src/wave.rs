@@ -223,7 +223,7 @@ pub struct Cx<'a> {
     /// Workgroup id.
     pub workgroup: [u32; 3],
     /// Lane loops run inside `arch.dispatch(|| …)`, which compiles them for AVX2/AVX-512 where the machine has them.
-    pub arch: pulp::Arch,
+    pub arch: crate::arch::Arch,
     /// What looks on, if anything does: every access to memory is told to it before it happens.
     pub watch: Option<&'a mut Watch>,
 }

@@ -82,7 +82,7 @@ fn run(inst: &Inst, seed: u64, masks: &[u32]) -> Option<State> {
     let launch = LaunchInfo { grid: [1; 3], block: [32, 1, 1], code_start: 0x1000, code_end: 0x2000 };
     for &mask in masks {
         wave.sgpr[EXEC as usize] = mask;
-        let (arch, workgroup, memory) = (pulp::Arch::new(), [0; 3], &memory);
+        let (arch, workgroup, memory) = (emulator::arch::Arch::new(), [0; 3], &memory);
         let cx = &mut Cx { wave: &mut wave, lds: &mut lds, memory, launch: &launch, workgroup, arch, watch: None };
         (inst.row.exec)(cx, inst).ok()?;
     }

@@ -53,7 +53,7 @@ pub fn wave() -> Wave {
 /// Executes one instruction as the run loop does.
 pub fn execute(inst: &Inst, wave: &mut Wave, lds: &mut Lds, memory: &Memory) -> Step {
     let launch = LaunchInfo { grid: [1; 3], block: [32, 1, 1], code_start: wave.pc, code_end: wave.pc + 0x1000 };
-    let arch = pulp::Arch::new();
+    let arch = emulator::arch::Arch::new();
     (inst.row.exec)(&mut Cx { wave, lds, memory, launch: &launch, workgroup: [0; 3], arch, watch: None }, inst)
 }
 

@@ -210,7 +210,7 @@ fn carry(
 ) -> Step {
     let incoming = if carry_in { cx.wave.scalar(inst.src[2]) } else { 0 };
     let arch = cx.arch;
-    arch.dispatch(Carry { cx, inst, incoming, saturated, op });
+    arch.dispatch_made(|| Carry { cx, inst, incoming, saturated, op });
     Ok(Flow::Next)
 }
 

@@ -1,6 +1,7 @@
 //! Data-parallel primitives: where source 0 of a DPP instruction comes from, and which lanes it writes. Pure functions of EXEC and
 //! the control word; it does not decode the word ([`crate::isa::dpp`]).
 
+use crate::arch::Arch;
 use crate::isa::Dpp;
 use crate::wave::Lanes;
 
@@ -51,16 +52,28 @@ static PLACES: [[u8; 16]; CONTROLS] = {
 };
 
 /// What all lanes read where lane 16·h + p reads place `places[p]` of row `h ^ other`.
-#[inline(always)]
 pub fn by_place(lanes: &Lanes, places: &[u8; 16], other: usize) -> Lanes {
-    let mut out = [0; 32];
-    for half in 0..2 {
-        let row = &lanes[16 * (half ^ other)..][..16];
-        for place in 0..16 {
-            out[16 * half + place] = row[places[place] as usize & 15];
+    let arch = Arch::new();
+    arch.dispatch_made(|| ByPlace { arch, lanes, places, other })
+}
+
+struct ByPlace<'a> {
+    arch: Arch,
+    lanes: &'a Lanes,
+    places: &'a [u8; 16],
+    other: usize,
+}
+
+impl pulp::NullaryFnOnce for ByPlace<'_> {
+    type Output = Lanes;
+    #[inline(always)]
+    fn call(self) -> Lanes {
+        let mut rows: [[u32; 16]; 2] = bytemuck::cast(*self.lanes);
+        if self.other & 1 != 0 {
+            rows.swap(0, 1);
         }
+        bytemuck::cast([self.arch.pick(&rows[0], self.places), self.arch.pick(&rows[1], self.places)])
     }
-    out
 }
 
 /// Whether the control can point outside the row.

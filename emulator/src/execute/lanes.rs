@@ -568,13 +568,17 @@ impl<F: Fn(usize) -> u32> pulp::NullaryFnOnce for EachLane<F> {
 
 /// D = operation(source 0) in every lane.
 #[inline(always)]
-pub fn map1<D: Out, A: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(A::V) -> D::V) -> Step {
+pub fn map1<D: Out, A: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(A::V) -> D::V + Copy) -> Step {
     map::<D, A, Nothing, Nothing>(cx, inst, |a, (), ()| operation(a))
 }
 
 /// D = operation(source 0, source 1) in every lane.
 #[inline(always)]
-pub fn map2<D: Out, A: Kind, B: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: impl Fn(A::V, B::V) -> D::V) -> Step {
+pub fn map2<D: Out, A: Kind, B: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    operation: impl Fn(A::V, B::V) -> D::V + Copy,
+) -> Step {
     map::<D, A, B, Nothing>(cx, inst, |a, b, ()| operation(a, b))
 }
 
@@ -584,7 +588,7 @@ pub fn map2<D: Out, A: Kind, B: Kind>(cx: &mut Cx<'_>, inst: &Inst, operation: i
 pub fn map<D: Out, A: Kind, B: Kind, C: Kind>(
     cx: &mut Cx<'_>,
     inst: &Inst,
-    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V + Copy,
 ) -> Step {
     flushing::<D, A, B, C>(cx, inst, true, operation)
 }
@@ -594,7 +598,7 @@ pub fn map<D: Out, A: Kind, B: Kind, C: Kind>(
 pub fn selecting<D: Out, A: Kind, B: Kind, C: Kind>(
     cx: &mut Cx<'_>,
     inst: &Inst,
-    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V + Copy,
 ) -> Step {
     flushing::<D, A, B, C>(cx, inst, false, operation)
 }
@@ -605,12 +609,12 @@ fn flushing<D: Out, A: Kind, B: Kind, C: Kind>(
     cx: &mut Cx<'_>,
     inst: &Inst,
     results: bool,
-    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V + Copy,
 ) -> Step {
-    if needs_mode(cx, inst) {
-        return in_mode::<D, A, B, C>(cx, inst, results, operation);
+    if plainly::<D, A, B, C>(cx, inst, operation) {
+        return Ok(Flow::Next);
     }
-    fast::<D, A, B, C>(cx, inst, operation)
+    generally_flushing::<D, A, B, C>(cx, inst, results, operation)
 }
 
 /// [`map`] of an operation that rounds: `soft` does it, flushing included, as its first argument (MODE) says.
@@ -618,13 +622,13 @@ fn flushing<D: Out, A: Kind, B: Kind, C: Kind>(
 pub fn rounding<D: Out, A: Kind, B: Kind, C: Kind>(
     cx: &mut Cx<'_>,
     inst: &Inst,
-    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V + Copy,
     soft: impl Fn(u32, A::Exact, B::Exact, C::Exact) -> D::Exact,
 ) -> Step {
-    if needs_mode(cx, inst) {
-        return soft_in_mode::<D, A, B, C>(cx, inst, soft);
+    if plainly::<D, A, B, C>(cx, inst, operation) {
+        return Ok(Flow::Next);
     }
-    fast::<D, A, B, C>(cx, inst, operation)
+    generally_rounding::<D, A, B, C>(cx, inst, operation, soft)
 }
 
 /// D = `soft`(MODE, sources) in every lane, whatever MODE is: for operations that no vector loop would make faster.
@@ -636,18 +640,52 @@ pub fn softly<D: Out, A: Kind, B: Kind, C: Kind>(
     soft_in_mode::<D, A, B, C>(cx, inst, soft)
 }
 
+/// The short way, where the types and the instruction allow it; false, and nothing done, where they do not.
 #[inline(always)]
-fn fast<D: Out, A: Kind, B: Kind, C: Kind>(
+fn plainly<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V + Copy,
+) -> bool {
+    D::PLAIN && A::PLAIN && B::PLAIN && C::PLAIN && plain::run::<D, A, B, C>(cx, inst, operation)
+}
+
+/// [`flushing`] for what does not go the short way. A function of its own, so that the short way does not save registers for it.
+#[inline(never)]
+fn generally_flushing<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    results: bool,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+) -> Step {
+    if needs_mode(cx, inst) {
+        return in_mode::<D, A, B, C>(cx, inst, results, operation);
+    }
+    mapped::<D, A, B, C>(cx, inst, operation)
+}
+
+/// [`rounding`] likewise.
+#[inline(never)]
+fn generally_rounding<D: Out, A: Kind, B: Kind, C: Kind>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    operation: impl Fn(A::V, B::V, C::V) -> D::V,
+    soft: impl Fn(u32, A::Exact, B::Exact, C::Exact) -> D::Exact,
+) -> Step {
+    if needs_mode(cx, inst) {
+        return soft_in_mode::<D, A, B, C>(cx, inst, soft);
+    }
+    mapped::<D, A, B, C>(cx, inst, operation)
+}
+
+#[inline(always)]
+fn mapped<D: Out, A: Kind, B: Kind, C: Kind>(
     cx: &mut Cx<'_>,
     inst: &Inst,
     operation: impl Fn(A::V, B::V, C::V) -> D::V,
 ) -> Step {
-    if D::PLAIN && A::PLAIN && B::PLAIN && C::PLAIN && plain::is_plain(cx.wave, inst) {
-        plain::run::<D, A, B, C>(cx, inst, operation);
-        return Ok(Flow::Next);
-    }
     let arch = cx.arch;
-    arch.dispatch(Map { cx, inst, operation, kinds: PhantomData::<(D, A, B, C)> });
+    arch.dispatch_made(|| Map { cx, inst, operation, kinds: PhantomData::<(D, A, B, C)> });
     Ok(Flow::Next)
 }
 

@@ -198,6 +198,26 @@ pub struct Inst {
     pub dpp: Option<Dpp>,
     /// VOPD's second half.
     pub second: Option<Box<Inst>>,
+    /// Its operands as the short way of [`crate::execute::plain`] wants them.
+    pub short: Short,
+}
+
+/// The sources of an instruction once more, ready for the short way, and whether it may go there. [`Inst::settle`] keeps it true.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Short {
+    /// Bit i: source i is a vector register. [`Short::PLAIN`], [`Short::CONSTANT`].
+    pub kinds: u8,
+    /// Registers of the destination and the sources; source 0's may be a scalar one.
+    pub registers: [u8; 4],
+    /// The value of source 0, where that is a constant.
+    pub constant: u32,
+}
+
+impl Short {
+    /// Neither modifiers nor DPP, no source 0 that is SCC, and no half of VOPD that must hold its result back.
+    pub const PLAIN: u8 = 1 << 7;
+    /// Source 0 is a constant.
+    pub const CONSTANT: u8 = 1 << 6;
 }
 
 /// Why words are not an instruction.
@@ -231,6 +251,12 @@ pub enum DecodeError {
 
 /// Decodes the instruction at the start of `words` (at least one word; later ones as far as the code goes).
 pub fn decode(words: &[u32]) -> Result<Inst, DecodeError> {
+    let mut inst = decode_format(words)?;
+    inst.settle();
+    Ok(inst)
+}
+
+fn decode_format(words: &[u32]) -> Result<Inst, DecodeError> {
     let word = words[0];
     match format_of(word) {
         Some(Format::Sop1) => sop1::decode(words),
@@ -332,7 +358,31 @@ impl Inst {
             mods: Mods::default(),
             dpp: None,
             second: None,
+            short: Short::default(),
         })
+    }
+
+    /// Derives [`Inst::short`] from the rest. Whoever changes operands calls it last.
+    pub fn settle(&mut self) {
+        let waits = self.second.as_ref().is_some_and(|second| second.src.contains(&Src::Vgpr(self.dst)));
+        let mut short = Short { registers: [self.dst, 0, 0, 0], ..Short::default() };
+        for (i, (src, register)) in self.src.iter().zip(&mut short.registers[1..]).enumerate() {
+            if let Src::Vgpr(index) | Src::Sgpr(index) = *src {
+                *register = index;
+            }
+            short.kinds |= (matches!(src, Src::Vgpr(_)) as u8) << i;
+        }
+        if let Src::Const(value) = self.src[0] {
+            short.kinds |= Short::CONSTANT;
+            short.constant = value as u32;
+        }
+        if !waits && self.dpp.is_none() && self.mods == Mods::default() && self.src[0] != Src::Scc {
+            short.kinds |= Short::PLAIN;
+        }
+        self.short = short;
+        if let Some(second) = &mut self.second {
+            second.settle();
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 use super::operand::{LITERAL, is_inline, src, src_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, row};
 use crate::execute::dot::{pair_bf16, pair_f16};
-use crate::execute::lanes::B32;
+use crate::execute::lanes::{B32, Kind, Nothing};
+use crate::execute::plain::Bits;
 use crate::execute::{float, plain, soft_float};
 use crate::wave::{Cx, Exec, Flow, Lanes, Step, Wave};
 
@@ -24,33 +25,33 @@ const fn half(op: u16, name: &'static str, ty: Ty, flags: u32, exec: Exec) -> Ro
 
 /// Its halves. Opcode: X and Y below 16, Y alone above.
 pub static ROWS: &[Row] = &[
-    half(0, "v_dual_fmac_f32", Ty::F32, ACCUMULATES, |cx, i| rounding(cx, i, fma, soft_float::fma)),
-    half(1, "v_dual_fmaak_f32", Ty::F32, FMAAK, |cx, i| rounding(cx, i, fma, soft_float::fma)),
-    half(2, "v_dual_fmamk_f32", Ty::F32, FMAMK, |cx, i| rounding(cx, i, fma, soft_float::fma)),
+    half(0, "v_dual_fmac_f32", Ty::F32, ACCUMULATES, |cx, i| rounding::<B32>(cx, i, fma, soft_float::fma)),
+    half(1, "v_dual_fmaak_f32", Ty::F32, FMAAK, |cx, i| rounding::<B32>(cx, i, fma, soft_float::fma)),
+    half(2, "v_dual_fmamk_f32", Ty::F32, FMAMK, |cx, i| rounding::<B32>(cx, i, fma, soft_float::fma)),
     half(3, "v_dual_mul_f32", Ty::F32, 0, |cx, i| {
-        rounding(cx, i, |a, b, _| a * b, |mode, a, b, _| soft_float::mul(mode, a, b))
+        rounding::<Nothing>(cx, i, |a, b, _| a * b, |mode, a, b, _| soft_float::mul(mode, a, b))
     }),
     half(4, "v_dual_add_f32", Ty::F32, 0, |cx, i| {
-        rounding(cx, i, |a, b, _| a + b, |mode, a, b, _| soft_float::add(mode, a, b))
+        rounding::<Nothing>(cx, i, |a, b, _| a + b, |mode, a, b, _| soft_float::add(mode, a, b))
     }),
     half(5, "v_dual_sub_f32", Ty::F32, 0, |cx, i| {
-        rounding(cx, i, |a, b, _| a - b, |mode, a, b, _| soft_float::sub(mode, a, b))
+        rounding::<Nothing>(cx, i, |a, b, _| a - b, |mode, a, b, _| soft_float::sub(mode, a, b))
     }),
     half(6, "v_dual_subrev_f32", Ty::F32, 0, |cx, i| {
-        rounding(cx, i, |a, b, _| b - a, |mode, a, b, _| soft_float::sub(mode, b, a))
+        rounding::<Nothing>(cx, i, |a, b, _| b - a, |mode, a, b, _| soft_float::sub(mode, b, a))
     }),
     half(7, "v_dual_mul_dx9_zero_f32", Ty::F32, 0, |cx, i| {
-        rounding(cx, i, |a, b, _| float::mul_dx9(a, b), |mode, a, b, _| float::soft_mul_dx9(mode, a, b))
+        rounding::<Nothing>(cx, i, |a, b, _| float::mul_dx9(a, b), |mode, a, b, _| float::soft_mul_dx9(mode, a, b))
     }),
-    half(8, "v_dual_mov_b32", Ty::B32, MOVE, |cx, i| lanes(cx, i, |a, _, _| a)),
+    half(8, "v_dual_mov_b32", Ty::B32, MOVE, |cx, i| lanes::<Nothing, Nothing>(cx, i, |a, _, _| a)),
     half(9, "v_dual_cndmask_b32", Ty::B32, 0, condition),
     half(10, "v_dual_max_num_f32", Ty::F32, 0, |cx, i| selecting(cx, i, float::max_num)),
     half(11, "v_dual_min_num_f32", Ty::F32, 0, |cx, i| selecting(cx, i, float::min_num)),
-    half(12, "v_dual_dot2acc_f32_f16", Ty::PkF16, ACCUMULATES, |cx, i| lanes(cx, i, pair_f16)),
-    half(13, "v_dual_dot2acc_f32_bf16", Ty::PkBf16, ACCUMULATES, |cx, i| lanes(cx, i, pair_bf16)),
-    half(16, "v_dual_add_nc_u32", Ty::U32, 0, |cx, i| lanes(cx, i, |a, b, _| a.wrapping_add(b))),
-    half(17, "v_dual_lshlrev_b32", Ty::B32, 0, |cx, i| lanes(cx, i, |a, b, _| b << (a & 31))),
-    half(18, "v_dual_and_b32", Ty::B32, 0, |cx, i| lanes(cx, i, |a, b, _| a & b)),
+    half(12, "v_dual_dot2acc_f32_f16", Ty::PkF16, ACCUMULATES, |cx, i| lanes::<B32, B32>(cx, i, pair_f16)),
+    half(13, "v_dual_dot2acc_f32_bf16", Ty::PkBf16, ACCUMULATES, |cx, i| lanes::<B32, B32>(cx, i, pair_bf16)),
+    half(16, "v_dual_add_nc_u32", Ty::U32, 0, |cx, i| lanes::<B32, Nothing>(cx, i, |a, b, _| a.wrapping_add(b))),
+    half(17, "v_dual_lshlrev_b32", Ty::B32, 0, |cx, i| lanes::<B32, Nothing>(cx, i, |a, b, _| b << (a & 31))),
+    half(18, "v_dual_and_b32", Ty::B32, 0, |cx, i| lanes::<B32, Nothing>(cx, i, |a, b, _| a & b)),
 ];
 
 /// Decodes one instruction of this format.
@@ -131,19 +132,23 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
 }
 
 /// One half, then the other. Both read their operands before either writes: where the second reads what the first one writes, the
-/// first one's result waits.
+/// first one is not plain, and its result waits. The types are those of sources 1 and 2, [`Nothing`] where there is none.
 #[inline(always)]
-fn lanes(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step {
-    let waits = inst.second.as_ref().is_some_and(|second| second.src.contains(&Src::Vgpr(inst.dst)));
-    if waits || cx.wave.exec() != u32::MAX {
-        let result = cx.arch.dispatch(Half { wave: cx.wave, inst, f });
-        return finish(cx, inst, &result);
+fn lanes<B: Kind, C: Kind>(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32 + Copy) -> Step {
+    if plain::run::<B32, B32, B, C>(cx, inst, |a, b, c| f(a, b.to_bits(), c.to_bits())) {
+        return match &inst.second {
+            Some(second) => (second.row.exec)(cx, second),
+            None => Ok(Flow::Next),
+        };
     }
-    plain::run::<B32, B32, B32, B32>(cx, inst, f);
-    match &inst.second {
-        Some(second) => (second.row.exec)(cx, second),
-        None => Ok(Flow::Next),
-    }
+    general(cx, inst, f)
+}
+
+/// The way of every other half.
+#[inline(never)]
+fn general(cx: &mut Cx, inst: &Inst, f: impl Fn(u32, u32, u32) -> u32) -> Step {
+    let result = cx.arch.dispatch_made(|| Half { wave: cx.wave, inst, f });
+    finish(cx, inst, &result)
 }
 
 /// The lane loop of one half, for `pulp`: reading the operands is compiled for AVX2 with it.
@@ -186,25 +191,25 @@ const F32: u32 = super::flags::MODE_F32;
 /// Their value at a launch.
 const LAUNCHED: u32 = 0x30;
 
-/// An operation that rounds; `soft` does it as its first argument, MODE, says.
+/// An operation that rounds; `soft` does it as its first argument, MODE, says. The type is that of source 2.
 #[inline(always)]
-fn rounding(
+fn rounding<C: Kind>(
     cx: &mut Cx,
     inst: &Inst,
-    fast: impl Fn(f32, f32, f32) -> f32,
+    fast: impl Fn(f32, f32, f32) -> f32 + Copy,
     soft: impl Fn(u32, f32, f32, f32) -> f32,
 ) -> Step {
     if cx.wave.mode & F32 != LAUNCHED {
         return in_mode(cx, inst, soft);
     }
-    lanes(cx, inst, |a, b, c| fast(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c)).to_bits())
+    lanes::<B32, C>(cx, inst, |a, b, c| fast(f32::from_bits(a), f32::from_bits(b), f32::from_bits(c)).to_bits())
 }
 
 /// An operation that gives on one of its operands, as MODE lets them in.
 #[inline(always)]
-fn selecting(cx: &mut Cx, inst: &Inst, select: impl Fn(f32, f32) -> f32) -> Step {
+fn selecting(cx: &mut Cx, inst: &Inst, select: impl Fn(f32, f32) -> f32 + Copy) -> Step {
     let soft = |mode, a, b, _| select(soft_float::input(mode, a), soft_float::input(mode, b));
-    rounding(cx, inst, |a, b, _| select(a, b), soft)
+    rounding::<Nothing>(cx, inst, |a, b, _| select(a, b), soft)
 }
 
 #[cold]

@@ -177,6 +177,7 @@ fn stand_in(row: &'static Row, code: &[u32]) -> Op {
         next: 0,
         bytes: 4,
         at: 0,
+        short: Default::default(),
         class: Class::Wait as u8,
         vgprs: 0,
         straight: Straight::default(),

@@ -57,7 +57,7 @@ pub(super) struct Context<'a> {
     pub memory: &'a Memory,
     pub module: &'a LoadedModule,
     pub plan: &'a Plan<'a>,
-    pub arch: pulp::Arch,
+    pub arch: crate::arch::Arch,
 }
 
 impl Group {

@@ -80,7 +80,7 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
     let watch = watched.then(|| Arc::new(watch::Shared { checks, counting, tracing, ..Default::default() }));
     let shared = Shared {
         watch,
-        cx: Context { memory, module, plan, arch: pulp::Arch::new() },
+        cx: Context { memory, module, plan, arch: crate::arch::Arch::new() },
         next: AtomicU64::new(0),
         progress: AtomicU64::new(0),
         stop: AtomicBool::new(false),

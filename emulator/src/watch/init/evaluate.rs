@@ -21,7 +21,7 @@ pub(super) struct Bench {
     lds: Lds,
     memory: Memory,
     launch: LaunchInfo,
-    arch: pulp::Arch,
+    arch: crate::arch::Arch,
 }
 
 /// What an instruction writes: its values, or their undefined bits.
@@ -65,7 +65,9 @@ fn stand_in(inst: &Inst, scalar_dst: bool) -> Inst {
         false => VECTOR_DST,
     };
     let sdst = if inst.sdst == NULL { NULL } else { SCALAR_SDST };
-    Inst { src, dst, sdst, second: None, ..*inst }
+    let mut inst = Inst { src, dst, sdst, second: None, ..*inst };
+    inst.settle();
+    inst
 }
 
 fn width(row: &Row, i: usize) -> u8 {
@@ -79,7 +81,7 @@ impl Bench {
             lds: Lds { words: Vec::new(), bytes: 0 },
             memory: Memory::new(0),
             launch: LaunchInfo { grid: [1; 3], block: [32, 1, 1], code_start: 0, code_end: 0 },
-            arch: pulp::Arch::new(),
+            arch: crate::arch::Arch::new(),
         }
     }
 
