@@ -137,6 +137,19 @@ impl Region {
         }
         out
     }
+    /// N dwords from a byte offset that is a multiple of 4; none where they are not all there.
+    #[inline(always)]
+    pub(crate) fn words_at<const N: usize>(&self, offset: u64) -> Option<&[AtomicU32; N]> {
+        if offset & 3 != 0 {
+            return None;
+        }
+        self.words.get((offset >> 2) as usize..)?.first_chunk()
+    }
+    /// All whole groups of 16 bytes, as dwords.
+    #[inline(always)]
+    pub(crate) fn fours(&self) -> &[[AtomicU32; 4]] {
+        self.words.as_chunks().0
+    }
     /// 32 · N dwords from a byte offset that is a multiple of 4, in a lane's N; none where they are not all there.
     #[inline(always)]
     pub(crate) fn row<const N: usize>(&self, offset: u64) -> Option<&[[AtomicU32; N]; 32]> {

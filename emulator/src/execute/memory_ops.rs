@@ -29,6 +29,12 @@ pub trait LaneOp {
     fn run_row<P: Place>(&self, _place: &mut P, _at: u64, _vgpr: &mut Vgprs) -> bool {
         false
     }
+    /// Whether there is a short way for lanes anywhere at multiples of 16.
+    const SPREAD: bool = false;
+    /// Does it for all lanes at `base` plus an index each; bounds have been checked, and that all of it is multiples of 16. Only where
+    /// [`LaneOp::SPREAD`] says so.
+    #[inline(always)]
+    fn run_spread<P: Place>(&self, _place: &mut P, _base: u64, _indices: &Lanes, _vgpr: &mut Vgprs) {}
     /// Does it for all lanes.
     #[inline(always)]
     fn run_all<P: Place>(&self, place: &mut P, at: &[u64; 32], vgpr: &mut Vgprs) {
@@ -167,6 +173,13 @@ impl<const N: usize> LaneOp for LoadWords<N> {
             vgpr[self.dst.wrapping_add(k as u8) as usize][lane] = word;
         }
     }
+    const SPREAD: bool = N == 4;
+    #[inline(always)]
+    fn run_spread<P: Place>(&self, place: &mut P, base: u64, indices: &Lanes, vgpr: &mut Vgprs) {
+        if let Some(registers) = vgpr.get_mut(self.dst as usize..).and_then(|rest| rest.first_chunk_mut::<4>()) {
+            place.load_spread(base, indices, registers);
+        }
+    }
     const ROW: u32 = 4 * N as u32;
     #[inline(always)]
     fn run_row<P: Place>(&self, place: &mut P, at: u64, vgpr: &mut Vgprs) -> bool {
@@ -276,6 +289,13 @@ impl<const N: usize> LaneOp for StoreWords<N> {
     fn run<P: Place>(&self, place: &mut P, at: u64, lane: usize, vgpr: &mut Vgprs) {
         for k in 0..N {
             place.store32(at + 4 * k as u64, vgpr[self.data.wrapping_add(k as u8) as usize][lane]);
+        }
+    }
+    const SPREAD: bool = N == 4;
+    #[inline(always)]
+    fn run_spread<P: Place>(&self, place: &mut P, base: u64, indices: &Lanes, vgpr: &mut Vgprs) {
+        if let Some(registers) = vgpr.get(self.data as usize..).and_then(|rest| rest.first_chunk::<4>()) {
+            place.store_spread(base, indices, registers);
         }
     }
     const ROW: u32 = 4 * N as u32;
@@ -420,6 +440,65 @@ pub fn global_row<O: LaneOp>(cx: &mut Cx, base: u64, indices: u8, op: &O) -> boo
     }
 }
 
+/// Smallest and largest index, and the low bits of all of them and `base`.
+#[inline(always)]
+fn extent(indices: &Lanes, base: u64) -> (u32, u32, u32) {
+    let (mut least, mut most, mut bits) = (u32::MAX, 0, base as u32);
+    for &index in indices {
+        least = least.min(index);
+        most = most.max(index);
+        bits |= index;
+    }
+    (least, most, bits)
+}
+
+/// Global memory at `base` plus an index per lane, lanes anywhere at multiples of 16: one look at the least and the largest index. False,
+/// and nothing done, where it is not that simple.
+#[inline(always)]
+pub fn global_spread<O: LaneOp>(cx: &mut Cx, base: u64, indices: u8, op: &O) -> bool {
+    if !O::SPREAD || cx.wave.exec() != u32::MAX || cx.watch.is_some() {
+        return false;
+    }
+    // Copied: a load may overwrite them.
+    let indices = cx.wave.vgpr[indices as usize];
+    let (least, most, bits) = extent(&indices, base);
+    let address = base.wrapping_add(least as u64);
+    let bytes = (most - least) as u64 + op.bytes() as u64;
+    match cx.memory.region(address) {
+        Some(region)
+            if (bits | region.base() as u32) & 15 == 0 && base <= address && region.contains(address, bytes) =>
+        {
+            op.run_spread(&mut Global(region), base.wrapping_sub(region.base()), &indices, &mut cx.wave.vgpr);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// LDS likewise, at `offset` plus an index per lane.
+#[inline(always)]
+pub fn lds_spread<O: LaneOp>(cx: &mut Cx, offset: u32, indices: u8, op: &O) -> bool {
+    if !O::SPREAD || cx.wave.exec() != u32::MAX || cx.watch.is_some() {
+        return false;
+    }
+    let indices = cx.wave.vgpr[indices as usize];
+    let (_, most, bits) = extent(&indices, offset as u64);
+    let end = most as u64 + offset as u64 + op.bytes() as u64;
+    if bits & 15 != 0 || end > lds_bytes(cx) as u64 {
+        return false;
+    }
+    let arch = cx.arch;
+    let place = &mut Words { words: &mut cx.lds.words, stride: 1, first: 0, arch };
+    op.run_spread(place, offset as u64, &indices, &mut cx.wave.vgpr);
+    true
+}
+
+/// Bytes of LDS that may be addressed.
+#[inline(always)]
+fn lds_bytes(cx: &Cx) -> u32 {
+    (cx.lds.bytes as usize).min(cx.lds.words.len() * 4) as u32
+}
+
 /// Global memory. The common case looks the allocation up once for the whole wave.
 #[inline(always)]
 pub fn global<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], mask: u32, op: &O) -> Result<(), Box<Fault>> {
@@ -516,13 +595,13 @@ fn inside<O: LaneOp>(
 /// LDS, against the exact bytes of the launch.
 #[inline(always)]
 pub fn lds<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], mask: u32, op: &O) -> Result<(), Box<Fault>> {
-    let size = (cx.lds.bytes as usize).min(cx.lds.words.len() * 4) as u32;
+    let size = lds_bytes(cx);
     inside("LDS", size, addresses, mask, op)?;
     if cx.watch.is_some() {
         tell(cx, Space::Lds, addresses, mask, op)?;
     }
-    let (lds, vgpr) = (&mut *cx.lds, &mut *cx.wave.vgpr);
-    let place = &mut Words { words: &mut lds.words, stride: 1, first: 0 };
+    let (lds, vgpr, arch) = (&mut *cx.lds, &mut *cx.wave.vgpr, cx.arch);
+    let place = &mut Words { words: &mut lds.words, stride: 1, first: 0, arch };
     if mask == u32::MAX {
         op.run_all(place, addresses, vgpr);
     } else {
@@ -540,9 +619,9 @@ pub fn scratch<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], mask: u32, op: &O)
     if cx.watch.is_some() {
         tell(cx, Space::Scratch, addresses, mask, op)?;
     }
-    let wave = &mut *cx.wave;
+    let (wave, arch) = (&mut *cx.wave, cx.arch);
     for lane in lanes_of(mask) {
-        let place = &mut Words { words: &mut wave.scratch, stride: 32, first: lane };
+        let place = &mut Words { words: &mut wave.scratch, stride: 32, first: lane, arch };
         op.run(place, addresses[lane], lane, &mut wave.vgpr);
     }
     Ok(())

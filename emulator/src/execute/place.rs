@@ -1,6 +1,7 @@
 //! Where bytes lie that a lane loads, stores or changes: an allocation, LDS, a lane's scratch. Bounds have been checked; which
 //! registers take part is [`super::memory_ops`].
 
+use crate::arch::Arch;
 use crate::memory::Region;
 use crate::wave::Lanes;
 use std::sync::atomic::Ordering::Relaxed;
@@ -56,6 +57,16 @@ pub trait Place {
             }
         }
     }
+    /// Four registers of all lanes from the 16 bytes of each at `base` plus its index, all multiples of 16.
+    #[inline(always)]
+    fn load_spread(&self, base: u64, indices: &Lanes, registers: &mut [Lanes; 4]) {
+        self.load_all(&indices.map(|index| base.wrapping_add(index as u64)), registers);
+    }
+    /// The way back, lanes in ascending order.
+    #[inline(always)]
+    fn store_spread(&mut self, base: u64, indices: &Lanes, registers: &[Lanes; 4]) {
+        self.store_all(&indices.map(|index| base.wrapping_add(index as u64)), registers);
+    }
     /// Read-modify-write of an aligned dword; returns the old value.
     fn modify32(&mut self, at: u64, f: impl FnMut(u32) -> u32) -> u32;
     /// Read-modify-write of an aligned qword; returns the old value.
@@ -85,8 +96,18 @@ impl Place for Global<'_> {
     #[inline(always)]
     fn load_row<const N: usize>(&self, at: u64, registers: &mut [Lanes; N]) -> bool {
         let Some(row) = self.0.row::<N>(at) else { return false };
-        for lane in 0..32 {
-            for k in 0..N {
+        if N == 4
+            && let Some(next) = self.0.row::<N>(at + 512)
+        {
+            let mut touched = 0;
+            for lane in (0..32).step_by(4) {
+                touched |= next[lane][0].load(Relaxed);
+            }
+            std::hint::black_box(touched);
+        }
+        // Register by register: neighbouring stores share a line of the cache, and two of them are written in a cycle.
+        for k in 0..N {
+            for lane in 0..32 {
                 registers[k][lane] = row[lane][k].load(Relaxed);
             }
         }
@@ -101,6 +122,42 @@ impl Place for Global<'_> {
             }
         }
         true
+    }
+    #[inline(always)]
+    fn load_all<const N: usize>(&self, at: &[u64; 32], registers: &mut [Lanes; N]) {
+        // As a row, eight lanes at a time.
+        let (eights, _) = at.as_chunks::<8>();
+        for (eight, at) in eights.iter().enumerate() {
+            let Some(rows) = each_of_eight(at, |at| self.0.words_at::<N>(at)) else {
+                for (lane, &at) in at.iter().enumerate() {
+                    for (register, word) in registers.iter_mut().zip(self.load_words::<N>(at)) {
+                        register[8 * eight + lane] = word;
+                    }
+                }
+                continue;
+            };
+            for k in 0..N {
+                for lane in 0..8 {
+                    registers[k][8 * eight + lane] = rows[lane][k].load(Relaxed);
+                }
+            }
+        }
+    }
+    #[inline(always)]
+    fn load_spread(&self, base: u64, indices: &Lanes, registers: &mut [Lanes; 4]) {
+        let fours = self.0.fours();
+        let (eights, _) = indices.as_chunks::<8>();
+        for (eight, indices) in eights.iter().enumerate() {
+            let mut rows = [&fours[0]; 8];
+            for (row, &index) in rows.iter_mut().zip(indices) {
+                *row = &fours[(base.wrapping_add(index as u64) / 16) as usize];
+            }
+            for k in 0..4 {
+                for lane in 0..8 {
+                    registers[k][8 * eight + lane] = rows[lane][k].load(Relaxed);
+                }
+            }
+        }
     }
     #[inline(always)]
     fn store8(&mut self, at: u64, value: u32) {
@@ -122,11 +179,22 @@ impl Place for Global<'_> {
     }
 }
 
+/// What `find` gives for each of eight addresses, if it gives something for all of them.
+#[inline(always)]
+fn each_of_eight<T: Copy>(at: &[u64; 8], find: impl Fn(u64) -> Option<T>) -> Option<[T; 8]> {
+    let mut found = [find(at[0])?; 8];
+    for lane in 1..8 {
+        found[lane] = find(at[lane])?;
+    }
+    Some(found)
+}
+
 /// Dwords of one thread: LDS (stride 1), or one lane's scratch (every 32nd dword from the lane's first).
 pub(crate) struct Words<'a> {
     pub words: &'a mut [u32],
     pub stride: usize,
     pub first: usize,
+    pub arch: Arch,
 }
 
 impl Words<'_> {
@@ -137,6 +205,22 @@ impl Words<'_> {
     #[inline(always)]
     fn word_mut(&mut self, at: u64) -> &mut u32 {
         &mut self.words[(at >> 2) as usize * self.stride + self.first]
+    }
+    /// N dwords at a byte offset, where they lie side by side.
+    #[inline(always)]
+    fn words_at<const N: usize>(&self, at: u64) -> Option<&[u32; N]> {
+        if at & 3 != 0 || self.stride != 1 {
+            return None;
+        }
+        self.words.get((at >> 2) as usize..)?.first_chunk()
+    }
+    /// The same, to write.
+    #[inline(always)]
+    fn words_at_mut<const N: usize>(&mut self, at: u64) -> Option<&mut [u32; N]> {
+        if at & 3 != 0 || self.stride != 1 {
+            return None;
+        }
+        self.words.get_mut((at >> 2) as usize..)?.first_chunk_mut()
     }
     /// Where 32 · N consecutive dwords lie, if they do.
     #[inline(always)]
@@ -172,15 +256,10 @@ impl Place for Words<'_> {
     }
     #[inline(always)]
     fn load_words<const N: usize>(&self, at: u64) -> [u32; N] {
-        let mut words = [0; N];
-        let first = (at >> 2) as usize;
-        if at & 3 == 0
-            && self.stride == 1
-            && let Some(from) = self.words.get(first..first + N)
-        {
-            words.copy_from_slice(from);
+        if let Some(&words) = self.words_at::<N>(at) {
             return words;
         }
+        let mut words = [0; N];
         for (k, word) in words.iter_mut().enumerate() {
             *word = self.load32(at + 4 * k as u64);
         }
@@ -189,6 +268,15 @@ impl Place for Words<'_> {
     #[inline(always)]
     fn load_row<const N: usize>(&self, at: u64, registers: &mut [Lanes; N]) -> bool {
         let Some(row) = self.row::<N>(at).and_then(|range| self.words.get(range)) else { return false };
+        if N == 4 {
+            let (eights, _) = row.as_chunks::<4>().0.as_chunks::<8>();
+            for (eight, rows) in eights.iter().enumerate().take(4) {
+                for (register, column) in registers.iter_mut().zip(self.arch.columns(rows.each_ref())) {
+                    register.as_chunks_mut::<8>().0[eight] = column;
+                }
+            }
+            return true;
+        }
         let (row, _) = row.as_chunks::<N>();
         for (lane, words) in row.iter().enumerate().take(32) {
             for k in 0..N {
@@ -210,36 +298,71 @@ impl Place for Words<'_> {
     }
     #[inline(always)]
     fn load_all<const N: usize>(&self, at: &[u64; 32], registers: &mut [Lanes; N]) {
-        // A lane's dwords together first, then register by register: the second loop is shuffles.
-        let mut rows = [[0; N]; 32];
-        for (row, &at) in rows.iter_mut().zip(at) {
-            *row = self.load_words::<N>(at);
-        }
-        for lane in 0..32 {
-            for k in 0..N {
-                registers[k][lane] = rows[lane][k];
+        let (eights, _) = at.as_chunks::<8>();
+        for (eight, at) in eights.iter().enumerate() {
+            if N == 4
+                && let Some(rows) = each_of_eight(at, |at| self.words_at::<4>(at))
+            {
+                for (register, column) in registers.iter_mut().zip(self.arch.columns(rows)) {
+                    register.as_chunks_mut::<8>().0[eight] = column;
+                }
+                continue;
+            }
+            for (lane, &at) in at.iter().enumerate() {
+                for (register, word) in registers.iter_mut().zip(self.load_words::<N>(at)) {
+                    register[8 * eight + lane] = word;
+                }
             }
         }
     }
     #[inline(always)]
     fn store_all<const N: usize>(&mut self, at: &[u64; 32], registers: &[Lanes; N]) {
-        let mut rows = [[0; N]; 32];
-        for lane in 0..32 {
-            for k in 0..N {
-                rows[lane][k] = registers[k][lane];
+        let (eights, _) = at.as_chunks::<8>();
+        for (eight, at) in eights.iter().enumerate() {
+            let mut rows = [[0; N]; 8];
+            if N == 4 {
+                let columns = std::array::from_fn(|k| &registers[k % N].as_chunks::<8>().0[eight]);
+                for (row, four) in rows.iter_mut().zip(self.arch.rows(columns)) {
+                    row.copy_from_slice(&four);
+                }
+            } else {
+                for (lane, row) in rows.iter_mut().enumerate() {
+                    *row = std::array::from_fn(|k| registers[k][8 * eight + lane]);
+                }
+            }
+            for (row, &at) in rows.iter().zip(at) {
+                if let Some(words) = self.words_at_mut::<N>(at) {
+                    *words = *row;
+                    continue;
+                }
+                for (k, &word) in row.iter().enumerate() {
+                    self.store32(at + 4 * k as u64, word);
+                }
             }
         }
-        for (row, &at) in rows.iter().zip(at) {
-            let first = (at >> 2) as usize;
-            if at & 3 == 0
-                && self.stride == 1
-                && let Some(words) = self.words.get_mut(first..first + N)
-            {
-                words.copy_from_slice(row);
-                continue;
+    }
+    #[inline(always)]
+    fn load_spread(&self, base: u64, indices: &Lanes, registers: &mut [Lanes; 4]) {
+        let (fours, _) = self.words.as_chunks::<4>();
+        let (eights, _) = indices.as_chunks::<8>();
+        for (eight, indices) in eights.iter().enumerate() {
+            let mut rows = [&fours[0]; 8];
+            for (row, &index) in rows.iter_mut().zip(indices) {
+                *row = &fours[(base.wrapping_add(index as u64) / 16) as usize];
             }
-            for (k, &word) in row.iter().enumerate() {
-                self.store32(at + 4 * k as u64, word);
+            for (register, column) in registers.iter_mut().zip(self.arch.columns(rows)) {
+                register.as_chunks_mut::<8>().0[eight] = column;
+            }
+        }
+    }
+    #[inline(always)]
+    fn store_spread(&mut self, base: u64, indices: &Lanes, registers: &[Lanes; 4]) {
+        let (fours, _) = self.words.as_chunks_mut::<4>();
+        let (eights, _) = indices.as_chunks::<8>();
+        for (eight, indices) in eights.iter().enumerate() {
+            let columns = std::array::from_fn(|k| &registers[k].as_chunks::<8>().0[eight]);
+            for (row, &index) in self.arch.rows(columns).into_iter().zip(indices) {
+                fours[(base.wrapping_add(index as u64) / 16) as usize] = row;
             }
         }
     }

@@ -299,7 +299,7 @@ fn addresses(cx: &Cx, inst: &Inst, offset: u32) -> [u64; 32] {
 
 fn at<O: LaneOp>(cx: &mut Cx, addresses: &[u64; 32], op: &O) -> Step {
     let arch = cx.arch;
-    arch.dispatch(AtLds { cx, addresses, op })
+    arch.dispatch_made(|| AtLds { cx, addresses, op })
 }
 
 /// An access for `pulp`: bounds and words of all lanes are vector arithmetic.
@@ -332,8 +332,38 @@ fn load_one(cx: &mut Cx, inst: &Inst, load: Load) -> Step {
 
 /// Loads of whole dwords are compiled for their number.
 fn load_words<const N: usize>(cx: &mut Cx, inst: &Inst) -> Step {
+    words(cx, inst, LoadWords::<N> { dst: inst.dst })
+}
+
+#[inline(always)]
+fn words<O: LaneOp>(cx: &mut Cx, inst: &Inst, op: O) -> Step {
+    let (arch, indices, offset) = (cx.arch, register(inst.src[0]), inst.imm as u32);
+    if O::SPREAD && arch.dispatch_made(|| Spread { cx: &mut *cx, offset, indices, op: &op }) {
+        return Ok(Flow::Next);
+    }
+    elsewhere(cx, inst, &op)
+}
+
+#[inline(never)]
+fn elsewhere<O: LaneOp>(cx: &mut Cx, inst: &Inst, op: &O) -> Step {
     let addresses = addresses(cx, inst, inst.imm as u32);
-    at(cx, &addresses, &LoadWords::<N> { dst: inst.dst })
+    at(cx, &addresses, op)
+}
+
+/// [`memory_ops::lds_spread`] for `pulp`.
+struct Spread<'x, 'c, O> {
+    cx: &'x mut Cx<'c>,
+    offset: u32,
+    indices: u8,
+    op: &'x O,
+}
+
+impl<O: LaneOp> pulp::NullaryFnOnce for Spread<'_, '_, O> {
+    type Output = bool;
+    #[inline(always)]
+    fn call(self) -> bool {
+        memory_ops::lds_spread(self.cx, self.offset, self.indices, self.op)
+    }
 }
 
 /// Both addresses are read before the first destination is written: it may be the address register.
@@ -349,8 +379,7 @@ fn store_one(cx: &mut Cx, inst: &Inst, store: Store) -> Step {
 }
 
 fn store_words<const N: usize>(cx: &mut Cx, inst: &Inst) -> Step {
-    let addresses = addresses(cx, inst, inst.imm as u32);
-    at(cx, &addresses, &StoreWords::<N> { data: register(inst.src[1]) })
+    words(cx, inst, StoreWords::<N> { data: register(inst.src[1]) })
 }
 
 fn store_two<const N: usize>(cx: &mut Cx, inst: &Inst) -> Step {

@@ -10,7 +10,7 @@ use crate::execute::memory_ops::{
 };
 use crate::execute::transpose;
 use crate::fault::Fault;
-use crate::wave::{Cx, Flow, M0, NULL, Step};
+use crate::wave::{Cx, Flow, Lanes, M0, NULL, Step};
 
 /// Segment of a row.
 const FLAT: u32 = 1;
@@ -128,7 +128,7 @@ fn register(code: u8, ty: Ty, word: u32) -> Result<u8, DecodeError> {
 }
 
 /// Bit 0 of an atomic's hint: the old value is returned.
-fn returns(inst: &Inst) -> bool {
+pub fn returns(inst: &Inst) -> bool {
     inst.words[1] >> 20 & 1 != 0
 }
 
@@ -261,36 +261,74 @@ fn number(src: Src) -> u8 {
 /// Runs an operation at the lanes' addresses, whatever the segment.
 #[inline(always)]
 fn at<O: LaneOp>(cx: &mut Cx, inst: &Inst, op: &O) -> Step {
-    match inst.format {
-        Format::Global => {
-            let arch = cx.arch;
-            arch.dispatch(AtGlobal { cx, inst, op })
-        }
-        _ => elsewhere(cx, inst, op),
+    let arch = cx.arch;
+    if inst.format != Format::Global {
+        return elsewhere(cx, inst, op);
     }
 }
 
-/// A global access for `pulp`: addresses and bounds of all lanes are vector arithmetic.
-struct AtGlobal<'x, 'c, O> {
+/// A global access of lanes that lie together, for `pulp`; false, and nothing done, where they do not.
+struct Together<'x, 'c, O> {
+    cx: &'x mut Cx<'c>,
+    if O::ROW != 0 && arch.dispatch_made(|| Together { cx: &mut *cx, inst, op }) {
+        return Ok(Flow::Next);
+    }
+    apart(cx, inst, op)
+    inst: &'x Inst,
+    op: &'x O,
+}
+
+impl<O: LaneOp> pulp::NullaryFnOnce for Together<'_, '_, O> {
+    type Output = bool;
+    #[inline(always)]
+    fn call(self) -> bool {
+        let Together { cx, inst, op } = self;
+        let Src::Vgpr(indices) = inst.src[0] else { return false };
+        let base = match inst.src[2] {
+            Src::Sgpr(first) => cx.wave.sgpr64(first),
+            // Addresses of 64 bits with one high half are a base and indices.
+            _ => match one_value(&cx.wave.vgpr[indices.wrapping_add(1) as usize]) {
+                Some(high) => (high as u64) << 32,
+                None => return false,
+            },
+        };
+        let base = base.wrapping_add_signed(inst.imm as i64);
+        ops::global_row(cx, base, indices, op) || ops::global_spread(cx, base, indices, op)
+    }
+}
+
+/// The value of all lanes, if it is one.
+#[inline(always)]
+fn one_value(lanes: &Lanes) -> Option<u32> {
+    let mut differences = 0;
+    for lane in lanes {
+        differences |= lane ^ lanes[0];
+    }
+    (differences == 0).then_some(lanes[0])
+}
+
+/// Any other global access.
+#[inline(never)]
+fn apart<O: LaneOp>(cx: &mut Cx, inst: &Inst, op: &O) -> Step {
+    let arch = cx.arch;
+    arch.dispatch_made(|| Apart { cx, inst, op })
+}
+
+/// [`apart`] for `pulp`: addresses and bounds of all lanes are vector arithmetic.
+struct Apart<'x, 'c, O> {
     cx: &'x mut Cx<'c>,
     inst: &'x Inst,
     op: &'x O,
 }
 
-impl<O: LaneOp> pulp::NullaryFnOnce for AtGlobal<'_, '_, O> {
+impl<O: LaneOp> pulp::NullaryFnOnce for Apart<'_, '_, O> {
     type Output = Step;
     #[inline(always)]
     fn call(self) -> Step {
-        let cx = self.cx;
-        if let (Src::Vgpr(indices), Src::Sgpr(first)) = (self.inst.src[0], self.inst.src[2]) {
-            let base = cx.wave.sgpr64(first).wrapping_add_signed(self.inst.imm as i64);
-            if ops::global_row(cx, base, indices, self.op) {
-                return Ok(Flow::Next);
-            }
-        }
-        let addresses = global_addresses(cx, self.inst);
+        let Apart { cx, inst, op } = self;
+        let addresses = global_addresses(cx, inst);
         let mask = cx.wave.exec();
-        ops::global(cx, &addresses, mask, self.op)?;
+        ops::global(cx, &addresses, mask, op)?;
         Ok(Flow::Next)
     }
 }

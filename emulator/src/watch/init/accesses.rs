@@ -3,6 +3,7 @@
 
 use super::shadow::Shadow;
 use super::{Accessed, Class, Init, Moved, Purpose, Space, Use, need_vector};
+use crate::arch::Arch;
 use crate::execute::memory_ops::{LaneOp, LoadTo, StoreFrom, lanes_of};
 use crate::execute::place::{Place, Words};
 use crate::memory::{Memory, Region};
@@ -23,7 +24,7 @@ impl Init {
         match accessed.space {
             Space::Global => global(shadow, memory, accessed, found),
             Space::Lds => {
-                let place = &mut Words { words: lds, stride: 1, first: 0 };
+                let place = &mut Words { words: lds, stride: 1, first: 0, arch: Arch::portable() };
                 match accessed.moved {
                     Moved::Load { load, dst } if !*lds_dirty => {
                         unwritten(lds_written, accessed, found);
@@ -64,7 +65,7 @@ impl Init {
                 let mut scratch = std::mem::take(&mut shadow.scratch);
                 let mut origins = std::mem::take(&mut shadow.scratch_origins);
                 for lane in lanes_of(mask) {
-                    let place = &mut Words { words: &mut scratch, stride: 32, first: lane };
+                    let place = &mut Words { words: &mut scratch, stride: 32, first: lane, arch: Arch::portable() };
                     match accessed.moved {
                         Moved::Load { load, dst } => {
                             LoadTo { load, dst }.run(place, accessed.addresses[lane], lane, &mut shadow.vgpr);
