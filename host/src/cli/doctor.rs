@@ -108,10 +108,9 @@ fn checks(facts: &Facts) -> Vec<Check> {
 
 fn cpu() -> Check {
     // The name alone: what follows it lists every instruction set that it implies.
-    let level = format!("{:?}", pulp::Arch::new());
+    let level = format!("{:?}", crate::cpu::arch());
     let vectors = match level.split('(').next() {
         Some("V3") => "AVX2 and FMA",
-        Some("V4") => "AVX-512",
         Some("Neon") => "NEON",
         _ => "no wide vectors, so it is slow",
     };

@@ -51,6 +51,16 @@ impl CpuOptions {
     }
 }
 
+/// The vector instructions used: AVX2 with FMA where the machine has them, NEON, or none. `pulp` would take AVX-512 in builds that have
+/// the emulator in them, and results must not depend on what was built together.
+pub(crate) fn arch() -> Arch {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = pulp::x86::V3::try_new() {
+        return Arch::V3(simd);
+    }
+    Arch::new()
+}
+
 /// Most threads: more than any machine this is for has cores, and few enough that starting them takes no time worth the name.
 const MAX_THREADS: usize = 1024;
 /// Most rows of logits held at a time: `V` is large, and only perplexity asks for more than one.
@@ -125,7 +135,7 @@ impl CpuBackend {
         let max_rows = options.max_chunk.min(MAX_LOGITS_ROWS);
         let [max_in, max_out] = memory::scratch_widths(config, options.max_chunk);
         let mut backend = Self {
-            arch: Arch::new(),
+            arch: arch(),
             pool,
             config: config.clone(),
             options,
