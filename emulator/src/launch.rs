@@ -4,6 +4,7 @@
 
 mod code;
 mod group;
+mod poll;
 mod schedule;
 mod setup;
 mod step;

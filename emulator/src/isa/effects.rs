@@ -71,6 +71,20 @@ impl Set {
         }
     }
 
+    /// The registers of both.
+    pub fn with(mut self, other: &Set) -> Set {
+        for (mine, theirs) in self.vector.iter_mut().zip(&other.vector) {
+            *mine |= theirs;
+        }
+        self.scalar |= other.scalar;
+        self
+    }
+
+    /// Its vector registers, in order.
+    pub fn vectors(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..=u8::MAX).filter(|&index| self.vector[(index >> 6) as usize] >> (index & 63) & 1 != 0)
+    }
+
     /// Whether two sets share a register.
     #[inline(always)]
     pub fn meets(&self, other: &Set) -> bool {

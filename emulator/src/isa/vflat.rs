@@ -127,6 +127,11 @@ fn register(code: u8, ty: Ty, word: u32) -> Result<u8, DecodeError> {
     vgpr(code, ty, word)
 }
 
+/// Who sees an access: 0 the compute unit, 1 the shader engine, 2 the device, 3 the system.
+pub fn scope(inst: &Inst) -> u32 {
+    inst.words[1] >> 18 & 3
+}
+
 /// Bit 0 of an atomic's hint: the old value is returned.
 pub fn returns(inst: &Inst) -> bool {
     inst.words[1] >> 20 & 1 != 0
@@ -216,7 +221,7 @@ pub fn text(inst: &Inst, _pc: u64) -> String {
         (_, Ty::None) => Hints::Load,
         _ => Hints::Store,
     };
-    text + &hints_text(kind, inst.words[1] >> 20 & 7, inst.words[1] >> 18 & 3)
+    text + &hints_text(kind, inst.words[1] >> 20 & 7, scope(inst))
 }
 
 /// Which names the temporal hint has.
@@ -265,15 +270,15 @@ fn at<O: LaneOp>(cx: &mut Cx, inst: &Inst, op: &O) -> Step {
     if inst.format != Format::Global {
         return elsewhere(cx, inst, op);
     }
+    if O::ROW != 0 && arch.dispatch_made(|| Together { cx: &mut *cx, inst, op }) {
+        return Ok(Flow::Next);
+    }
+    apart(cx, inst, op)
 }
 
 /// A global access of lanes that lie together, for `pulp`; false, and nothing done, where they do not.
 struct Together<'x, 'c, O> {
     cx: &'x mut Cx<'c>,
-    if O::ROW != 0 && arch.dispatch_made(|| Together { cx: &mut *cx, inst, op }) {
-        return Ok(Flow::Next);
-    }
-    apart(cx, inst, op)
     inst: &'x Inst,
     op: &'x O,
 }

@@ -2,6 +2,7 @@
 //! may be data between functions.
 
 use super::group::Group;
+use super::poll::Poll;
 use crate::code_object::{CodeObject, Kernel, RelocationKind};
 use crate::fault::Fault;
 use crate::isa::effects::Effects;
@@ -120,8 +121,9 @@ pub(super) struct Op {
     /// One past the highest vector register it names.
     pub vgprs: u16,
     pub straight: Straight,
+    /// A jump back of a loop that waits: one more than its place in [`Code::polls`], else 0.
+    pub poll: u32,
     pub inst: Inst,
-    pub effects: Effects,
 }
 
 /// Instructions by class.
@@ -137,8 +139,12 @@ pub(super) struct Code {
     index: Vec<u32>,
     /// In order of address, then what starts inside another instruction, then one that stands for everything behind the code.
     pub ops: Vec<Op>,
+    /// What each of `ops` does with registers; apart from them, because only who looks on asks.
+    pub effects: Vec<Effects>,
     /// Instructions by class before each of `ops`.
     before: Vec<Counts>,
+    /// Loops that wait for others.
+    pub polls: Vec<Poll>,
 }
 
 static BAD: Row = Row { op: 0, name: "?", d: Ty::None, s: [Ty::None; 3], flags: 0, exec: unknown };
@@ -171,39 +177,43 @@ fn stand_in(row: &'static Row, code: &[u32]) -> Op {
         mods: Default::default(),
         dpp: None,
         second: None,
+        short: Default::default(),
     };
     Op {
         exec: row.exec,
         next: 0,
         bytes: 4,
         at: 0,
-        short: Default::default(),
         class: Class::Wait as u8,
         vgprs: 0,
         straight: Straight::default(),
+        poll: 0,
         inst,
-        effects: Effects::default(),
     }
 }
 
 fn op(code: &[u32]) -> Op {
     match isa::decode(code) {
         Ok(inst) => {
-            let effects = Effects::of(&inst);
             Op {
                 exec: inst.row.exec,
                 next: 0,
                 bytes: inst.dwords * 4,
                 at: 0,
                 class: Class::of(&inst) as u8,
-                vgprs: effects.vgprs(),
+                vgprs: Effects::of(&inst).vgprs(),
                 straight: Straight::default(),
+                poll: 0,
                 inst,
-                effects,
             }
         }
         Err(_) => stand_in(&BAD, code),
     }
+}
+
+/// What an instruction does with registers; nothing for words that are none.
+fn effects(op: &Op) -> Effects {
+    if op.inst.row.name == "?" { Effects::default() } else { Effects::of(&op.inst) }
 }
 
 /// Whether an instruction always goes on behind itself and looks at neither the program counter nor the number of instructions.
@@ -237,6 +247,25 @@ fn straighten(ops: &mut [Op]) {
         };
         ops[position].straight = after;
     }
+}
+
+/// Finds the loops that wait, and tells their jumps back. `index` is the position in `ops` by dword.
+fn find_polls(ops: &mut [Op], effects: &[Effects], index: &[u32]) -> Vec<Poll> {
+    let mut polls = Vec::new();
+    for position in 0..ops.len() {
+        let op = &ops[position];
+        if !isa::sopp::is_branch(&op.inst) || op.inst.imm >= 0 {
+            continue;
+        }
+        let target = (op.at as i64 + 1 + op.inst.imm as i64).try_into().ok().and_then(|at: usize| index.get(at));
+        let body = target.map(|&first| first as usize..=position);
+        let body = body.and_then(|range| Some((ops.get(range.clone())?, effects.get(range)?)));
+        if let Some(poll) = body.and_then(|(ops, effects)| Poll::of(ops, effects)) {
+            polls.push(poll);
+            ops[position].poll = polls.len() as u32;
+        }
+    }
+    polls
 }
 
 impl Code {
@@ -279,13 +308,15 @@ impl Code {
         }
         ops.push(Op { at: count as u32, ..stand_in(&BEHIND, &[]) });
         straighten(&mut ops);
+        let effects: Vec<Effects> = ops.iter().map(effects).collect();
+        let polls = find_polls(&mut ops, &effects, &index[..count]);
         let mut before = Vec::with_capacity(ops.len());
         let mut counts = [0; Class::COUNT];
         for op in &ops {
             before.push(counts);
             counts[op.class as usize] += 1;
         }
-        Code { start, end: start + count as u64 * 4, index, ops, before }
+        Code { start, end: start + count as u64 * 4, index, ops, effects, before, polls }
     }
 
     /// Adds the instructions from `position` on, `count` of them, to `counts`.

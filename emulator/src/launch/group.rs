@@ -1,6 +1,7 @@
 //! One resident workgroup: its waves, LDS and barrier. It runs waves for a slice and knows nothing of other workgroups.
 
 use super::code::{Code, Counts, LoadedModule};
+use super::poll::Seen;
 use super::setup::Plan;
 use crate::fault::{Fault, Trap};
 use crate::isa;
@@ -25,7 +26,7 @@ pub(super) enum Status {
 pub(super) enum Slice {
     /// The wave used its instructions up.
     Used,
-    /// It went to sleep.
+    /// It went to sleep, or came round a loop that waits and changes nothing.
     Slept,
     /// It waits at a barrier or ended.
     Stopped,
@@ -347,6 +348,7 @@ fn run_slice<const WATCHED: bool>(
     let mut cx = Cx { wave, lds, memory, launch, workgroup, arch, watch };
     let ops = &code.ops[..];
     let declared = context.plan.kernel.descriptor.vgprs().min(256) as u16;
+    let mut seen = Seen::default();
     while cx.wave.executed < end {
         let op = &ops[position as usize];
         let count = op.straight.count as u64;
@@ -363,11 +365,11 @@ fn run_slice<const WATCHED: bool>(
             *count += 1;
         }
         if WATCHED && let Some(watch) = cx.watch.as_deref_mut() {
-            watch.before(cx.wave, &op.inst, &op.effects)?;
+            watch.before(cx.wave, &op.inst, &code.effects[position as usize])?;
         }
         let flow = (op.exec)(&mut cx, &op.inst)?;
         if WATCHED && let Some(watch) = cx.watch.as_deref_mut() {
-            watch.after(cx.wave, &op.inst, &op.effects)?;
+            watch.after(cx.wave, &op.inst, &code.effects[position as usize])?;
         }
         match flow {
             Flow::Next => {
@@ -377,7 +379,12 @@ fn run_slice<const WATCHED: bool>(
             Flow::Jump(target) => {
                 let from = cx.wave.pc;
                 cx.wave.pc = target;
-                position = code.position(target).inspect_err(|_| cx.wave.pc = from)?;
+                let at = std::mem::replace(&mut position, code.position(target).inspect_err(|_| cx.wave.pc = from)?);
+                if let Some(poll) = code.polls.get((op.poll as usize).wrapping_sub(1))
+                    && seen.again(poll, at, cx.wave)
+                {
+                    return Ok(Stop::Slept);
+                }
             }
             Flow::Yield => {
                 cx.wave.pc += op.bytes as u64;
