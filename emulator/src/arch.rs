@@ -54,7 +54,8 @@ impl Arch {
                 let places: [u64; 2] = [u64::from_le_bytes(places), 0];
                 let places = v._mm256_cvtepu8_epi32(bytemuck::cast(places));
                 // The permutation takes an index's low three bits; bit 3, moved to the sign, picks the half.
-                let (low, high) = (v._mm256_permutevar8x32_epi32(low, places), v._mm256_permutevar8x32_epi32(high, places));
+                let (low, high) =
+                    (v._mm256_permutevar8x32_epi32(low, places), v._mm256_permutevar8x32_epi32(high, places));
                 let picks_high = v._mm256_slli_epi32::<28>(places);
                 let [low, high, picks_high] = [low, high, picks_high].map(bytemuck::cast::<__m256i, __m256>);
                 bytemuck::cast::<__m256, [u32; 8]>(simd.avx._mm256_blendv_ps(low, high, picks_high))
@@ -159,7 +160,8 @@ mod tests {
     fn each_place_reads_the_one_it_names() {
         let row: [u32; 16] = std::array::from_fn(|i| 100 + i as u32);
         for turn in 0..64u8 {
-            let places: [u8; 16] = std::array::from_fn(|p| (p as u8).wrapping_mul(2 * turn + 1).wrapping_add(turn) & 15);
+            let places: [u8; 16] =
+                std::array::from_fn(|p| (p as u8).wrapping_mul(2 * turn + 1).wrapping_add(turn) & 15);
             let want = places.map(|place| 100 + place as u32);
             for arch in [Arch::new(), Arch::portable()] {
                 assert_eq!(arch.pick(&row, &places), want, "{places:?}");

@@ -1,6 +1,7 @@
 //! One wave's registers and what an instruction may touch while it executes. Reading and writing operands stands here once: EXEC
 //! masking, constants, 64-bit pairs. It does not know any instruction.
 
+use crate::arch::Arch;
 use crate::fault::Fault;
 use crate::isa::{Inst, Src};
 use crate::memory::Memory;
@@ -222,8 +223,8 @@ pub struct Cx<'a> {
     pub launch: &'a LaunchInfo,
     /// Workgroup id.
     pub workgroup: [u32; 3],
-    /// Lane loops run inside `arch.dispatch(|| …)`, which compiles them for AVX2/AVX-512 where the machine has them.
-    pub arch: crate::arch::Arch,
+    /// What runs lane loops, compiled for the vectors of the machine.
+    pub arch: Arch,
     /// What looks on, if anything does: every access to memory is told to it before it happens.
     pub watch: Option<&'a mut Watch>,
 }

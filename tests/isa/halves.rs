@@ -45,7 +45,8 @@ fn run(inst: &Inst, seed: u64, masks: &[u32]) -> Option<State> {
     let base = memory.alloc(BYTES).expect("small");
     let bytes: Vec<u8> = (0..BYTES).map(|_| random.next() as u8).collect();
     memory.write(base, &bytes).expect("inside");
-    // Most registers hold offsets that rise by a lane's bytes, or by something else; some pairs are whole addresses.
+    // Most registers hold offsets that rise by a lane's bytes, or by something else, or lie anywhere at multiples of 16; some pairs are
+    // whole addresses.
     let mut vgpr = Box::new([[0; 32]; 256]);
     let addresses = random.below(2) == 0;
     for (register, lanes) in vgpr.iter_mut().enumerate() {
@@ -53,7 +54,7 @@ fn run(inst: &Inst, seed: u64, masks: &[u32]) -> Option<State> {
         let first = 4 * random.below(64) + [0, 0, 0, 1][random.below(4) as usize];
         let kind = random.below(8);
         for (lane, value) in lanes.iter_mut().enumerate() {
-            let offset = first + stride * lane as u32;
+            let offset = if kind == 2 { 16 * random.below(32) } else { first + stride * lane as u32 };
             *value = match kind {
                 0 => random.next(),
                 1 => 4 * random.below(256),
@@ -180,6 +181,7 @@ fn a_whole_wave_does_what_its_halves_do() {
         "global_store_b128",
         "global_load_u16",
         "ds_load_b128",
+        "ds_store_b128",
         "ds_store_b64",
         "ds_load_2addr_b64",
         "flat_load_b64",

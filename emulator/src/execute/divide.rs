@@ -215,7 +215,11 @@ pub fn scale_f64(cx: &mut Cx<'_>, inst: &Inst) -> Step {
 
 /// `v_div_fmas`: VCC says which lanes are scaled back.
 #[inline(always)]
-fn fmas_lanes<T: Divide, K: Out<V = T, Exact = T>>(cx: &mut Cx<'_>, inst: &Inst, fast: impl Fn(T, T, T) -> T + Copy) -> Step {
+fn fmas_lanes<T: Divide, K: Out<V = T, Exact = T>>(
+    cx: &mut Cx<'_>,
+    inst: &Inst,
+    fast: impl Fn(T, T, T) -> T + Copy,
+) -> Step {
     let vcc = cx.wave.vcc();
     if vcc & cx.wave.exec() == 0 {
         let soft = |mode, a, b, c| soft_float::scaled_fma(mode, a, b, c, 0);

@@ -96,15 +96,6 @@ impl Place for Global<'_> {
     #[inline(always)]
     fn load_row<const N: usize>(&self, at: u64, registers: &mut [Lanes; N]) -> bool {
         let Some(row) = self.0.row::<N>(at) else { return false };
-        if N == 4
-            && let Some(next) = self.0.row::<N>(at + 512)
-        {
-            let mut touched = 0;
-            for lane in (0..32).step_by(4) {
-                touched |= next[lane][0].load(Relaxed);
-            }
-            std::hint::black_box(touched);
-        }
         // Register by register: neighbouring stores share a line of the cache, and two of them are written in a cycle.
         for k in 0..N {
             for lane in 0..32 {

@@ -172,6 +172,26 @@ impl<F: Fn(u32, u32, u32) -> u32> pulp::NullaryFnOnce for Half<'_, F> {
     }
 }
 
+/// [`condition`] for `pulp`.
+struct Chosen<'a> {
+    wave: &'a Wave,
+    inst: &'a Inst,
+}
+
+impl pulp::NullaryFnOnce for Chosen<'_> {
+    type Output = Lanes;
+    #[inline(always)]
+    fn call(self) -> Lanes {
+        let [a, b, _] = self.inst.src;
+        let (a, b, vcc) = (self.wave.lanes(a), self.wave.lanes(b), self.wave.vcc());
+        let mut out = [0; 32];
+        for (lane, out) in out.iter_mut().enumerate() {
+            *out = if vcc >> lane & 1 != 0 { b[lane] } else { a[lane] };
+        }
+        out
+    }
+}
+
 fn finish(cx: &mut Cx, inst: &Inst, result: &Lanes) -> Step {
     if let Some(second) = &inst.second {
         (second.row.exec)(cx, second)?;
@@ -222,8 +242,7 @@ fn in_mode(cx: &mut Cx, inst: &Inst, soft: impl Fn(u32, f32, f32, f32) -> f32) -
 
 /// Picks the second source where VCC has the lane's bit.
 fn condition(cx: &mut Cx, inst: &Inst) -> Step {
-    let (a, b) = (cx.wave.lanes(inst.src[0]), cx.wave.lanes(inst.src[1]));
-    let vcc = cx.wave.vcc();
-    let result = std::array::from_fn(|lane| if vcc >> lane & 1 != 0 { b[lane] } else { a[lane] });
+    let arch = cx.arch;
+    let result = arch.dispatch_made(|| Chosen { wave: cx.wave, inst });
     finish(cx, inst, &result)
 }

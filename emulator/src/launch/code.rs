@@ -194,19 +194,17 @@ fn stand_in(row: &'static Row, code: &[u32]) -> Op {
 
 fn op(code: &[u32]) -> Op {
     match isa::decode(code) {
-        Ok(inst) => {
-            Op {
-                exec: inst.row.exec,
-                next: 0,
-                bytes: inst.dwords * 4,
-                at: 0,
-                class: Class::of(&inst) as u8,
-                vgprs: Effects::of(&inst).vgprs(),
-                straight: Straight::default(),
-                poll: 0,
-                inst,
-            }
-        }
+        Ok(inst) => Op {
+            exec: inst.row.exec,
+            next: 0,
+            bytes: inst.dwords * 4,
+            at: 0,
+            class: Class::of(&inst) as u8,
+            vgprs: Effects::of(&inst).vgprs(),
+            straight: Straight::default(),
+            poll: 0,
+            inst,
+        },
         Err(_) => stand_in(&BAD, code),
     }
 }

@@ -3,11 +3,12 @@
 use super::code::{Code, Counts, LoadedModule};
 use super::poll::Seen;
 use super::setup::Plan;
+use crate::arch::Arch;
 use crate::fault::{Fault, Trap};
 use crate::isa;
 use crate::memory::Memory;
 use crate::watch::{Start, Watch};
-use crate::wave::{Barrier, Cx, EXEC, Flow, Lds, NULL, TTMP0, Wave};
+use crate::wave::{Barrier, Cx, EXEC, Flow, Lanes, Lds, NULL, TTMP0, Wave};
 
 /// Lines of a wave dump.
 pub(super) const DUMP_LINES: usize = 16;
@@ -58,7 +59,7 @@ pub(super) struct Context<'a> {
     pub memory: &'a Memory,
     pub module: &'a LoadedModule,
     pub plan: &'a Plan<'a>,
-    pub arch: crate::arch::Arch,
+    pub arch: Arch,
 }
 
 impl Group {
@@ -300,7 +301,8 @@ fn start_wave(wave: &mut Wave, plan: &Plan, id: [u32; 3], index: u32) {
     wave.scc = fill & 1 != 0;
     wave.mode = descriptor.mode();
     // What lies behind is left from other waves; no instruction may name it.
-    wave.vgpr[..descriptor.vgprs().min(256) as usize].fill([fill; 32]);
+    let registers = &mut wave.vgpr[..descriptor.vgprs().min(256) as usize];
+    Arch::new().dispatch_made(|| Fill { registers, fill });
     let [bx, by, _] = plan.info.block;
     let dims = descriptor.workitem_dims();
     let (mut x, mut y, mut z) = (first % bx, first / bx % by, first / bx / by);
@@ -321,6 +323,22 @@ fn start_wave(wave: &mut Wave, plan: &Plan, id: [u32; 3], index: u32) {
     wave.index = index;
     wave.executed = 0;
     wave.signalled = false;
+}
+
+/// Filling registers, for `pulp`: a wave may have 32 KiB of them, and lives for some hundred instructions.
+struct Fill<'a> {
+    registers: &'a mut [Lanes],
+    fill: u32,
+}
+
+impl pulp::NullaryFnOnce for Fill<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        for register in self.registers {
+            *register = [self.fill; 32];
+        }
+    }
 }
 
 enum Stop {

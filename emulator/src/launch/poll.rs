@@ -35,8 +35,12 @@ fn touch(inst: &Inst) -> Touch {
         Format::Global if name.ends_with("_inv") => Touch::Nothing,
         Format::Smem => Touch::Nothing,
         Format::Sopp if sopp::is_branch(inst) || name.starts_with("s_wait_") => Touch::Nothing,
-        Format::Sopp if matches!(name, "s_nop" | "s_sleep" | "s_delay_alu" | "s_clause" | "s_setprio") => Touch::Nothing,
-        Format::Sop1 if ["barrier", "sendmsg", "pc_b64", "movrel"].iter().any(|part| name.contains(part)) => Touch::Writes,
+        Format::Sopp if matches!(name, "s_nop" | "s_sleep" | "s_delay_alu" | "s_clause" | "s_setprio") => {
+            Touch::Nothing
+        }
+        Format::Sop1 if ["barrier", "sendmsg", "pc_b64", "movrel"].iter().any(|part| name.contains(part)) => {
+            Touch::Writes
+        }
         Format::Sop1 | Format::Sop2 | Format::Sopc => Touch::Nothing,
         Format::Sopk if name != "s_call_b64" && !name.starts_with("s_setreg") => Touch::Nothing,
         Format::Vop1 | Format::Vop2 | Format::Vopc | Format::Vop3 | Format::Vop3Sd | Format::Vop3p | Format::Vopd

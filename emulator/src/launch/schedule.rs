@@ -6,6 +6,7 @@ use super::Stats;
 use super::code::LoadedModule;
 use super::group::{Context, DUMP_LINES, Group, Slice, Status, trap};
 use super::setup::Plan;
+use crate::arch::Arch;
 use crate::fault::{Fault, Trap};
 use crate::memory::Memory;
 use crate::watch::{self, Watch};
@@ -80,7 +81,7 @@ pub(super) fn run(memory: &Memory, module: &LoadedModule, plan: &Plan) -> Result
     let watch = watched.then(|| Arc::new(watch::Shared { checks, counting, tracing, ..Default::default() }));
     let shared = Shared {
         watch,
-        cx: Context { memory, module, plan, arch: crate::arch::Arch::new() },
+        cx: Context { memory, module, plan, arch: Arch::new() },
         next: AtomicU64::new(0),
         progress: AtomicU64::new(0),
         stop: AtomicBool::new(false),

@@ -4,6 +4,7 @@
 use super::group::{Context, Group, Status, trap};
 use super::setup::{self, Plan};
 use super::{Class, Launch, LaunchError, LoadedModule, Stats};
+use crate::arch::Arch;
 use crate::fault::Fault;
 use crate::isa;
 use crate::memory::Memory;
@@ -120,7 +121,7 @@ impl<'a> Stepper<'a> {
     pub fn step(&mut self, wave: usize) -> Result<WaveState, LaunchError> {
         if self.group.slots[wave].status == Status::Ready {
             let context =
-                Context { memory: self.memory, module: self.module, plan: &self.plan, arch: crate::arch::Arch::new() };
+                Context { memory: self.memory, module: self.module, plan: &self.plan, arch: Arch::new() };
             self.group.run(&context, wave, 1, &mut self.counts).map_err(LaunchError::Trap)?;
         }
         Ok(self.state(wave))
@@ -143,8 +144,12 @@ impl<'a> Stepper<'a> {
                 return Ok(());
             }
             if !moved && let Some(slot) = self.group.slots.iter().find(|slot| slot.status != Status::Ended) {
-                let context =
-                    Context { memory: self.memory, module: self.module, plan: &self.plan, arch: crate::arch::Arch::new() };
+                let context = Context {
+                    memory: self.memory,
+                    module: self.module,
+                    plan: &self.plan,
+                    arch: Arch::new(),
+                };
                 let fault = Fault::Barrier("all waves wait".into());
                 return Err(LaunchError::Trap(Box::new(trap(&context, self.group.id, &slot.wave, fault))));
             }

@@ -2,6 +2,7 @@
 //! operation is written a second time here.
 
 use super::shadow::Shadow;
+use crate::arch::Arch;
 use crate::isa::{Format, Inst, Row, Src, Ty};
 use crate::memory::Memory;
 use crate::wave::{Cx, Lanes, LaunchInfo, Lds, NULL, Wave};
@@ -21,7 +22,7 @@ pub(super) struct Bench {
     lds: Lds,
     memory: Memory,
     launch: LaunchInfo,
-    arch: crate::arch::Arch,
+    arch: Arch,
 }
 
 /// What an instruction writes: its values, or their undefined bits.
@@ -81,7 +82,7 @@ impl Bench {
             lds: Lds { words: Vec::new(), bytes: 0 },
             memory: Memory::new(0),
             launch: LaunchInfo { grid: [1; 3], block: [32, 1, 1], code_start: 0, code_end: 0 },
-            arch: crate::arch::Arch::new(),
+            arch: Arch::new(),
         }
     }
 
