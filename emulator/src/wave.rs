@@ -10,6 +10,26 @@ use crate::watch::Watch;
 /// One 32-bit value per lane.
 pub type Lanes = [u32; 32];
 
+/// A vector file. It starts with a line of the host's cache: else every second vector of a register would lie in two lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[repr(align(64))]
+pub struct Registers(pub [Lanes; 256]);
+
+impl std::ops::Deref for Registers {
+    type Target = [Lanes; 256];
+    #[inline(always)]
+    fn deref(&self) -> &[Lanes; 256] {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Registers {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [Lanes; 256] {
+        &mut self.0
+    }
+}
+
 /// Index of VCC_LO in the scalar file.
 pub const VCC: u8 = 106;
 /// Index of TTMP0.
@@ -68,7 +88,7 @@ pub struct Wave {
     /// MODE register (GFX1201.md names its fields: rounding `[3:0]`, denormals `[7:4]`, …).
     pub mode: u32,
     /// Vector file.
-    pub vgpr: Box<[Lanes; 256]>,
+    pub vgpr: Box<Registers>,
     /// Scratch, lane-interleaved by dword: byte b of lane l at `(b/4)·128 + l·4 + b%4`.
     pub scratch: Vec<u32>,
     /// Scratch bytes per lane.
@@ -90,14 +110,12 @@ impl Default for Wave {
 impl Wave {
     /// A wave with everything 0.
     pub fn new() -> Wave {
-        let registers: Box<[Lanes]> = vec![[0; 32]; 256].into_boxed_slice();
-        let vgpr = registers.try_into().unwrap_or_else(|_| unreachable!("the slice has 256 registers"));
         Wave {
             pc: 0,
             sgpr: [0; 128],
             scc: false,
             mode: 0,
-            vgpr,
+            vgpr: Box::new(Registers([[0; 32]; 256])),
             scratch: Vec::new(),
             scratch_bytes: 0,
             index: 0,

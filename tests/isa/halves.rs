@@ -5,7 +5,7 @@
 use crate::opcodes::Random;
 use emulator::Memory;
 use emulator::isa::{self, Format, Inst, Src, Ty};
-use emulator::wave::{Cx, EXEC, Lanes, LaunchInfo, Lds, NULL, Wave};
+use emulator::wave::{Cx, EXEC, LaunchInfo, Lds, NULL, Registers, Wave};
 use std::collections::BTreeMap;
 
 /// First word and its free bits, per format; memory formats take their scalar address from s[4:5] or from nowhere.
@@ -31,7 +31,7 @@ const ENOUGH: usize = 5;
 /// What an instruction can change.
 #[derive(Debug, PartialEq, Eq)]
 struct State {
-    vgpr: Box<[Lanes; 256]>,
+    vgpr: Box<Registers>,
     sgpr: [u32; 128],
     lds: Vec<u32>,
     scratch: Vec<u32>,
@@ -47,7 +47,7 @@ fn run(inst: &Inst, seed: u64, masks: &[u32]) -> Option<State> {
     memory.write(base, &bytes).expect("inside");
     // Most registers hold offsets that rise by a lane's bytes, or by something else, or lie anywhere at multiples of 16; some pairs are
     // whole addresses.
-    let mut vgpr = Box::new([[0; 32]; 256]);
+    let mut vgpr = Box::new(Registers([[0; 32]; 256]));
     let addresses = random.below(2) == 0;
     for (register, lanes) in vgpr.iter_mut().enumerate() {
         let stride = [0, 4, 8, 12, 16, 2, 20][random.below(7) as usize];

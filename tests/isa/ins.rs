@@ -23,7 +23,7 @@
 //! - Before: EXEC is all ones, MODE as at a launch; everything else holds a pattern that differs by register and lane.
 
 use emulator::Memory;
-use emulator::wave::{Barrier, EXEC, Flow, Lds, M0, TTMP0, VCC, Wave};
+use emulator::wave::{Barrier, EXEC, Flow, Lds, M0, Registers, TTMP0, VCC, Wave};
 
 /// One row of a file.
 pub struct Row {
@@ -98,7 +98,7 @@ impl Machine {
         for at in (0..mem_bytes / 4 * 4).step_by(4) {
             memory.write(base + at, &pattern(1, at as u32, 0).to_le_bytes()).expect("inside");
         }
-        let mut vgpr = Box::new([[0; 32]; 256]);
+        let mut vgpr = Box::new(Registers([[0; 32]; 256]));
         for (index, lanes) in vgpr.iter_mut().enumerate() {
             for (lane, value) in lanes.iter_mut().enumerate() {
                 *value = pattern(2, index as u32, lane as u32);

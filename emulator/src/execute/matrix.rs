@@ -310,15 +310,19 @@ impl Multiplier for Wide {
 
 thread_local! {
     /// Room for A and B: two kilobytes that would be cleared for every instruction if they were its own.
-    static OPERANDS: RefCell<[Operand<f32, 16>; 2]> = const { RefCell::new([[[0.0; N]; 16]; 2]) };
+    static OPERANDS: RefCell<Operands> = const { RefCell::new(Operands([[[0.0; N]; 16]; 2])) };
 }
+
+/// A and B, each row in one line of the host's cache.
+#[repr(align(64))]
+struct Operands([Operand<f32, 16>; 2]);
 
 /// A whole dense operation with f32 results, for `pulp`: converting the operands takes as long as multiplying them, so it is compiled
 /// for AVX2 as well.
 struct HalfToF32<'x, 'c, H, M> {
     cx: &'x mut Cx<'c>,
     inst: &'x Inst,
-    operands: &'x mut [Operand<f32, 16>; 2],
+    operands: &'x mut Operands,
     multiplier: M,
     half: PhantomData<H>,
 }
@@ -328,7 +332,7 @@ impl<H: Half, M: Multiplier> pulp::NullaryFnOnce for HalfToF32<'_, '_, H, M> {
     #[inline(always)]
     fn call(self) {
         let (cx, inst) = (self.cx, self.inst);
-        let [a, b] = self.operands;
+        let [a, b] = &mut self.operands.0;
         for (n, operand) in [&mut *a, &mut *b].into_iter().enumerate() {
             let signs = signs(inst, n);
             let convert = |bits, s| H::to_f32((bits ^ signs[s % 2]) & 0xffff);

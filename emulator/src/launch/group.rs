@@ -1,7 +1,7 @@
 //! One resident workgroup: its waves, LDS and barrier. It runs waves for a slice and knows nothing of other workgroups.
 
 use super::code::{Code, Counts, LoadedModule};
-use super::poll::Seen;
+use super::poll;
 use super::setup::Plan;
 use crate::arch::Arch;
 use crate::fault::{Fault, Trap};
@@ -366,7 +366,7 @@ fn run_slice<const WATCHED: bool>(
     let mut cx = Cx { wave, lds, memory, launch, workgroup, arch, watch };
     let ops = &code.ops[..];
     let declared = context.plan.kernel.descriptor.vgprs().min(256) as u16;
-    let mut seen = Seen::default();
+    let mut seen = None;
     while cx.wave.executed < end {
         let op = &ops[position as usize];
         let count = op.straight.count as u64;
@@ -398,9 +398,7 @@ fn run_slice<const WATCHED: bool>(
                 let from = cx.wave.pc;
                 cx.wave.pc = target;
                 let at = std::mem::replace(&mut position, code.position(target).inspect_err(|_| cx.wave.pc = from)?);
-                if let Some(poll) = code.polls.get((op.poll as usize).wrapping_sub(1))
-                    && seen.again(poll, at, cx.wave)
-                {
+                if op.poll != 0 && poll::again(&mut seen, &code.polls, op.poll, at, cx.wave) {
                     return Ok(Stop::Slept);
                 }
             }

@@ -81,7 +81,7 @@ pub(super) struct Seen {
 
 impl Seen {
     /// Notes a jump back at `position`; whether the wave is as it was there last time.
-    pub fn again(&mut self, poll: &Poll, position: u32, wave: &Wave) -> bool {
+    fn again(&mut self, poll: &Poll, position: u32, wave: &Wave) -> bool {
         let now = Some((position, wave.scc, wave.sgpr));
         let written = || poll.vectors.iter().map(|&register| &wave.vgpr[register as usize]);
         if self.at == now && self.vectors.iter().eq(written()) {
@@ -91,5 +91,16 @@ impl Seen {
         self.vectors.clear();
         self.vectors.extend(written());
         false
+    }
+}
+
+/// Notes that a wave jumps back at `position`, the end of loop `number`; whether it is as it was there last time. Not inlined, and what
+/// was seen not in the frame of the loop that executes instructions, which few of them concern.
+#[cold]
+#[inline(never)]
+pub(super) fn again(seen: &mut Option<Box<Seen>>, polls: &[Poll], number: u32, position: u32, wave: &Wave) -> bool {
+    match polls.get((number as usize).wrapping_sub(1)) {
+        Some(poll) => seen.get_or_insert_default().again(poll, position, wave),
+        None => false,
     }
 }

@@ -120,8 +120,7 @@ impl<'a> Stepper<'a> {
     /// If there is no such wave.
     pub fn step(&mut self, wave: usize) -> Result<WaveState, LaunchError> {
         if self.group.slots[wave].status == Status::Ready {
-            let context =
-                Context { memory: self.memory, module: self.module, plan: &self.plan, arch: Arch::new() };
+            let context = Context { memory: self.memory, module: self.module, plan: &self.plan, arch: Arch::new() };
             self.group.run(&context, wave, 1, &mut self.counts).map_err(LaunchError::Trap)?;
         }
         Ok(self.state(wave))
@@ -144,12 +143,7 @@ impl<'a> Stepper<'a> {
                 return Ok(());
             }
             if !moved && let Some(slot) = self.group.slots.iter().find(|slot| slot.status != Status::Ended) {
-                let context = Context {
-                    memory: self.memory,
-                    module: self.module,
-                    plan: &self.plan,
-                    arch: Arch::new(),
-                };
+                let context = Context { memory: self.memory, module: self.module, plan: &self.plan, arch: Arch::new() };
                 let fault = Fault::Barrier("all waves wait".into());
                 return Err(LaunchError::Trap(Box::new(trap(&context, self.group.id, &slot.wave, fault))));
             }

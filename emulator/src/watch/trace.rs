@@ -5,7 +5,7 @@
 use super::{Accessed, Moved, Space, Start};
 use crate::isa::effects::{Effects, File};
 use crate::isa::{self, Inst};
-use crate::wave::{EXEC, Lanes, Wave};
+use crate::wave::{EXEC, Registers, Wave};
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -69,7 +69,7 @@ pub struct Tracing {
 struct Snapshot {
     sgpr: [u32; 128],
     scc: bool,
-    vgpr: Box<[Lanes; 256]>,
+    vgpr: Box<Registers>,
 }
 
 /// A line that waits for what comes next: only then it is known where a jump went.
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn values_are_shown_by_their_pattern() {
         let text = |value: fn(u32) -> u32, mask| {
-            let values: Lanes = std::array::from_fn(|lane| value(lane as u32));
+            let values: crate::wave::Lanes = std::array::from_fn(|lane| value(lane as u32));
             values_text(&values, mask, |bits| format!("{bits:#x}"))
         };
         assert_eq!(text(|_| 7, u32::MAX), "0x7");
