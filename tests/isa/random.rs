@@ -4,7 +4,7 @@
 use crate::execute;
 use emulator::Memory;
 use emulator::isa;
-use emulator::wave::{EXEC, Lds, NULL, Wave};
+use emulator::wave::{EXEC, Lds, NULL, Registers, Wave};
 use proptest::prelude::*;
 use zynfer_tests::random;
 
@@ -26,7 +26,7 @@ fn wave(seed: u64, base: u64) -> Wave {
         2 => base as u32 + random.below(300),
         _ => random.next(),
     };
-    let mut vgpr = Box::new([[0; 32]; 256]);
+    let mut vgpr = Box::new(Registers([[0; 32]; 256]));
     for lanes in vgpr.iter_mut() {
         // One kind of value for the whole register now and then, so that address pairs are often valid.
         let same = value();

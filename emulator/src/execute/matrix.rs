@@ -506,3 +506,40 @@ pub fn sparse_i32_iu4(cx: &mut Cx, inst: &Inst) -> Step {
 pub fn sparse_i32_iu4_k64(cx: &mut Cx, inst: &Inst) -> Step {
     sparse_integers::<32, 64>(cx, inst, 4)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with AVX-512 runs no other test of the way without it.
+    #[test]
+    fn a_tile_has_the_same_bits_however_many_rows_at_a_time() {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // Finite, of exponents −32 to 31, as bf16 has its digits.
+            f32::from_bits(state & 0x807f_0000 | (95 + (state >> 8 & 63)) << 23)
+        };
+        for _ in 0..50 {
+            let mut operand = || -> Operand<f32, 16> { std::array::from_fn(|_| std::array::from_fn(|_| next())) };
+            let (a, b, c) = (operand(), operand(), operand());
+            let mut plain = c;
+            for (m, row) in plain.iter_mut().enumerate() {
+                for (n, sum) in row.iter_mut().enumerate() {
+                    for k in 0..16 {
+                        *sum = a[k][m].mul_add(b[k][n], *sum);
+                    }
+                }
+            }
+            let mut blocks = c;
+            Blocks.multiply(&a, &b, &mut blocks);
+            assert_eq!(bits(&blocks), bits(&plain));
+            #[cfg(target_arch = "x86_64")]
+            if let Some(simd) = crate::arch::Arch::new().v4() {
+                let mut wide = c;
+                Wide(simd).multiply(&a, &b, &mut wide);
+                assert_eq!(bits(&wide), bits(&plain));
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! addressing by M0) are not seen here, and nothing is said about memory.
 
 use super::{Format, Inst, Src, Ty, flags};
+use crate::watch::wait::{self, Kind};
 use crate::wave::{EXEC, M0, NULL, VCC};
 
 /// A register file.
@@ -45,6 +46,8 @@ pub struct Effects {
     pub writes_scc: bool,
     /// Whether a vector instruction computes each lane from that lane of its sources alone, under EXEC.
     pub lane_wise: bool,
+    /// What it asks of the counters that say when registers are filled.
+    pub kind: Kind,
     /// [`Effects::reads`] as sets.
     pub read_set: Set,
     /// [`Effects::writes`] as sets.
@@ -105,6 +108,7 @@ impl Effects {
             out.add(second);
         }
         out.lane_wise = lane_wise(inst);
+        out.kind = wait::kind(inst, &out);
         for (spans, set) in [(&out.reads, &mut out.read_set), (&out.writes, &mut out.write_set)] {
             spans.iter().for_each(|&span| set.add(span));
         }

@@ -85,9 +85,9 @@ impl Sanitizer {
         }
         if self.shared.checks.wait {
             let waits = &mut self.waves[wave.index as usize].waits;
-            let (missing, early) = (waits.check(inst, effects), waits.signals_too_early(inst, effects));
+            let (missing, early) = (waits.check(effects), waits.signals_too_early(effects));
             let stores = waits.stores();
-            waits.execute(wave.pc, inst, effects, wave.exec());
+            waits.execute(wave.pc, effects, wave.exec());
             if self.wide
                 && stores > 0
                 && waits.stores() == 0

@@ -45,10 +45,12 @@ pub struct Missing {
     pub register: String,
 }
 
-/// What an instruction asks of the counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+/// What an instruction asks of the counters. Part of its [`Effects`], because its name tells and names are slow to compare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the counters' names")]
+pub enum Kind {
     /// Nothing.
+    #[default]
     None,
     /// Counts up.
     Starts { load: bool, ds: bool, km: bool, store: bool },
@@ -83,14 +85,14 @@ impl Waits {
 
     /// The register that `effects` touches although it is outstanding, if there is one.
     #[inline]
-    pub fn check(&self, inst: &Inst, effects: &Effects) -> Option<Missing> {
+    pub fn check(&self, effects: &Effects) -> Option<Missing> {
         if !self.busy {
             return None;
         }
-        self.touched(inst, effects)
+        self.touched(effects)
     }
 
-    fn touched(&self, inst: &Inst, effects: &Effects) -> Option<Missing> {
+    fn touched(&self, effects: &Effects) -> Option<Missing> {
         let read = effects.reads.iter().find_map(|&span| self.pending(span, None));
         if let Some((counter, by, register)) = read {
             return Some(Missing { counter, by, overwritten: false, register });
@@ -99,7 +101,7 @@ impl Waits {
             return None;
         }
         // What the same counter fills in order may be overwritten: the later value stays.
-        let same = match kind(inst, effects) {
+        let same = match effects.kind {
             Kind::Starts { ds: true, .. } => Some(Counter::Ds),
             Kind::Starts { load: true, .. } => Some(Counter::Load),
             _ => None,
@@ -133,26 +135,14 @@ impl Waits {
 
     /// The instruction executes. `exec` says whether any lane is on: without one nothing is loaded.
     #[inline]
-    pub fn execute(&mut self, pc: u64, inst: &Inst, effects: &Effects, exec: u32) {
-        let format = inst.format;
-        let counts = matches!(
-            format,
-            Format::Sopp
-                | Format::Sop1
-                | Format::Smem
-                | Format::Ds
-                | Format::Flat
-                | Format::Global
-                | Format::Scratch
-                | Format::Buffer
-        );
-        if counts {
-            self.count(pc, inst, effects, exec);
+    pub fn execute(&mut self, pc: u64, effects: &Effects, exec: u32) {
+        if effects.kind != Kind::None {
+            self.count(pc, effects, exec);
         }
     }
 
-    fn count(&mut self, pc: u64, inst: &Inst, effects: &Effects, exec: u32) {
-        match kind(inst, effects) {
+    fn count(&mut self, pc: u64, effects: &Effects, exec: u32) {
+        match effects.kind {
             Kind::None | Kind::Signals => {}
             Kind::Starts { load, ds, km, store } => {
                 let fills = effects.writes.first().copied();
@@ -207,8 +197,8 @@ impl Waits {
 
     /// Where the oldest operation on LDS memory is that nothing has waited for, if `inst` signals a barrier.
     #[inline]
-    pub fn signals_too_early(&self, inst: &Inst, effects: &Effects) -> Option<u64> {
-        if inst.format != Format::Sop1 || self.ds.is_empty() || kind(inst, effects) != Kind::Signals {
+    pub fn signals_too_early(&self, effects: &Effects) -> Option<u64> {
+        if self.ds.is_empty() || effects.kind != Kind::Signals {
             return None;
         }
         self.ds.iter().find(|outstanding| outstanding.lds).map(|outstanding| outstanding.pc)
@@ -227,7 +217,7 @@ fn mark(vector: &mut [u64; 4], scalar: &mut [u64; 2], span: Span) {
 }
 
 /// What the instruction does to the counters. The names tell: rows have no field for it.
-fn kind(inst: &Inst, effects: &Effects) -> Kind {
+pub fn kind(inst: &Inst, effects: &Effects) -> Kind {
     let name = inst.row.name;
     let loads = effects.writes.iter().any(|span| span.file == File::Vector);
     let starts = |load: bool, ds: bool, store: bool| Kind::Starts { load, ds, km: false, store };
