@@ -96,6 +96,8 @@ fn sources(
         ACCUMULATES => [first, vector, Src::Vgpr(dst)],
         FMAAK => [first, vector, constant],
         FMAMK => [first, constant, vector],
+        // Its second field is 0, which would be v0: nothing may take it for a register that is read.
+        MOVE => [first, Src::Const(0), Src::Const(0)],
         _ => [first, vector, Src::Const(0)],
     })
 }
