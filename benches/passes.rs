@@ -115,7 +115,7 @@ impl Builder {
         let w = self.elements(n * k, 2);
         let y = self.elements(tokens * n, 4);
         let arguments = linear::Args { w, x, y, tokens, n, k, pad: 0 };
-        self.ours(linear::name(tokens), linear::geometry(tokens, n), &arguments);
+        self.ours(linear::name(tokens, n), linear::geometry(tokens, n), &arguments);
         y
     }
 

@@ -104,8 +104,16 @@ fn a_profile_counts_the_weights() {
     // Inputs: H for q, k, v, gate, up and the head, Q for o, I for down; one line of arguments each.
     let inputs = 6 * (5 * per_launch(256) + per_launch(512) + per_launch(768)) + per_launch(256);
     assert_eq!(gemv["counters"]["footprint"]["read_128"], json!(2 * linear / 128 + inputs));
-    let wmma = kernel(&report["prefill"], device_ops::linear::NAME_WMMA);
-    assert!(wmma["by_class"]["wmma"].as_u64().expect("a count") > 0);
+    // q, k and v in one launch, gate and up in one, o and down each added to the residual stream.
+    for (name, launches) in [
+        (device_ops::linear::qkv::NAME_N128_T64, 6),
+        (device_ops::linear::gated::NAME_N128_T64, 6),
+        (device_ops::linear::NAMES_ADD[0], 12),
+    ] {
+        let product = kernel(&report["prefill"], name);
+        assert_eq!(product["launches"], json!(launches), "{name}");
+        assert!(product["by_class"]["wmma"].as_u64().expect("a count") > 0, "{name}");
+    }
     assert!(report["prefill"]["kernels"].as_array().expect("kernels").len() > 5);
 
     let text = zynfer(["profile", &tiny(), "-p", "3"]).ok();

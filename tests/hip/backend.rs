@@ -8,6 +8,7 @@ use zynfer::artifact::{Artifact, LoadMode};
 use zynfer::cpu::{CpuBackend, CpuOptions};
 use zynfer::engine::Engine;
 use zynfer::gpu::{self, GpuKind, OpenError, Options, Rung};
+use zynfer::hip::kernels::Gemm;
 use zynfer::model::config::ModelConfig;
 use zynfer::model::forward::forward;
 use zynfer::model::ops::{Act, Ops, TensorId};
@@ -50,7 +51,7 @@ fn zeros(odd: Option<(&'static str, Dtype)>) -> Zeros {
 }
 
 fn options(context_len: usize) -> Options {
-    Options { context_len, max_chunk: 8, gemm: Rung::Fast, attention: Rung::Fast, hip_library: None }
+    Options { context_len, max_chunk: 8, gemm: Gemm::Fast, attention: Rung::Fast, hip_library: None }
 }
 
 fn open_on(device: &str, source: &Zeros, options: &Options) -> Result<gpu::Opened, OpenError> {
@@ -148,10 +149,16 @@ fn rungs_are_chosen_by_word_and_another_word_is_an_error() {
     for (value, rung) in
         [(None, Rung::Fast), (Some(""), Rung::Fast), (Some("fast"), Rung::Fast), (Some("plain"), Rung::Plain)]
     {
-        assert_eq!(Rung::parse("ZYNFER_GEMM", value).expect("a rung"), rung);
+        assert_eq!(Rung::parse("ZYNFER_ATTENTION", value).expect("a rung"), rung);
     }
-    let text = Rung::parse("ZYNFER_GEMM", Some("slow")).expect_err("no rung").to_string();
-    assert!(text.contains("ZYNFER_GEMM") && text.contains("slow"), "{text}");
+    let gemms = [(None, Gemm::Fast), (Some(""), Gemm::Fast), (Some("fast"), Gemm::Fast), (Some("plain"), Gemm::Plain)];
+    for (value, gemm) in gemms.into_iter().chain([(Some("single-stage"), Gemm::SingleStage)]) {
+        assert_eq!(gpu::parse_gemm("ZYNFER_GEMM", value).expect("a rung"), gemm);
+    }
+    let text = Rung::parse("ZYNFER_ATTENTION", Some("slow")).expect_err("no rung").to_string();
+    assert_eq!(text, "ZYNFER_ATTENTION=`slow` is neither `plain` nor `fast`");
+    let text = gpu::parse_gemm("ZYNFER_GEMM", Some("slow")).expect_err("no rung").to_string();
+    assert_eq!(text, "ZYNFER_GEMM=`slow` is neither `plain`, `single-stage` nor `fast`");
 }
 
 #[test]
@@ -249,11 +256,16 @@ fn trained(ids: &[u32], options: &Options) -> Vec<f32> {
 fn rungs_and_chunks_agree_and_a_repeat_gives_the_same_bits() {
     // 19 tokens: prefill and decode attention, tiles that are not full, and a cache block that is not full.
     let ids: Vec<u32> = (0..19).map(|index| (index * 97 + 5) % 4000).collect();
-    let fast = Options { context_len: 40, max_chunk: 64, gemm: Rung::Fast, attention: Rung::Fast, hip_library: None };
+    let fast = Options { context_len: 40, max_chunk: 64, gemm: Gemm::Fast, attention: Rung::Fast, hip_library: None };
     let expected = trained(&ids, &fast);
     assert!(expected == trained(&ids, &fast), "the same input twice, the same bits");
+    // Tiles of any shape sum in the same order, and what is fused rounds as its parts do.
+    assert!(
+        expected == trained(&ids, &Options { gemm: Gemm::SingleStage, ..fast.clone() }),
+        "one stage, the same bits"
+    );
     let others = [
-        Options { gemm: Rung::Plain, ..fast.clone() },
+        Options { gemm: Gemm::Plain, ..fast.clone() },
         Options { attention: Rung::Plain, ..fast.clone() },
         Options { max_chunk: 16, ..fast.clone() },
         Options { max_chunk: 5, ..fast.clone() },

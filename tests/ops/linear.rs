@@ -1,5 +1,7 @@
-//! Matrix products: each of the three kernels at each shape, and the choice between them.
+//! Matrix products: each of the kernels of one matrix at each shape, and the choice between them. Those that do more than one product
+//! are in `products.rs`.
 
+use device_ops::linear::Tile;
 use device_ops::{Geometry, linear};
 use zynfer_tests::oracle;
 use zynfer_tests::tolerances::LINEAR;
@@ -13,6 +15,11 @@ type Kernel = (&'static str, fn(u32, u32) -> Geometry);
 const PLAIN: Kernel = (linear::NAME_PLAIN, linear::geometry_plain);
 const GEMV: Kernel = (linear::NAME_GEMV, linear::geometry_gemv);
 const WMMA: Kernel = (linear::NAME_WMMA, linear::geometry_wmma);
+const N64T64: Kernel = (linear::name_tile(Tile::N64T64), |t, n| linear::geometry_tile(Tile::N64T64, t, n));
+const N128T64: Kernel = (linear::name_tile(Tile::N128T64), |t, n| linear::geometry_tile(Tile::N128T64, t, n));
+const N128T128: Kernel = (linear::name_tile(Tile::N128T128), |t, n| linear::geometry_tile(Tile::N128T128, t, n));
+/// All that use matrix instructions.
+const TILES: [Kernel; 4] = [WMMA, N64T64, N128T64, N128T128];
 
 #[track_caller]
 fn check(kernels: &[Kernel], t: usize, n: usize, k: usize) {
@@ -35,7 +42,7 @@ fn check(kernels: &[Kernel], t: usize, n: usize, k: usize) {
         machine.run(kernel, geometry(t as u32, n as u32), &args);
         compare(&format!("{kernel} T {t} N {n} K {k}"), &machine.read(&y), &want, LINEAR);
         let plain = *kernel == PLAIN.0;
-        if plain || *kernel == linear::name(t as u32) {
+        if plain || *kernel == linear::name(t as u32, n as u32) {
             hip::each(|device| {
                 let (w, x, y) = (device.buffer(&w), device.buffer(&x), device.output::<f32>(t * n));
                 let launched = device.kernels.linear(&device.stream, &w.span, &x.span, &y.span, [t, n, k], plain);
@@ -50,8 +57,10 @@ fn check(kernels: &[Kernel], t: usize, n: usize, k: usize) {
 #[test]
 fn widths() {
     for n in [1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 100, 127, 128, 129, 1000] {
-        check(&[PLAIN, GEMV, WMMA], 1, n, 64);
-        check(&[PLAIN, GEMV, WMMA], 3, n, 128);
+        check(&[PLAIN, GEMV], 1, n, 64);
+        check(&TILES, 1, n, 64);
+        check(&[PLAIN, GEMV], 3, n, 128);
+        check(&TILES, 3, n, 128);
     }
 }
 
@@ -60,15 +69,16 @@ fn widths() {
 fn depths() {
     for k in [64, 128, 192, 256, 320, 448, 512, 576, 704, 768, 832, 1024, 3072] {
         check(&[PLAIN, GEMV, WMMA], 1, 20, k);
-        check(&[PLAIN, WMMA], 18, 70, k);
+        check(&[PLAIN], 18, 70, k);
+        check(&TILES, 18, 70, k);
     }
 }
 
 /// T around fragments, halves and tiles.
 #[test]
 fn tokens() {
-    for t in [2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 97, 128, 130] {
-        check(&[WMMA], t, 68, 128);
+    for t in [2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 97, 127, 128, 129, 193] {
+        check(&TILES, t, 68, 128);
     }
     check(&[PLAIN, GEMV], 66, 33, 64);
 }
@@ -76,10 +86,20 @@ fn tokens() {
 #[test]
 fn routes() {
     let b = linear::WMMA_FROM_TOKENS;
-    assert_eq!((linear::name(b - 1), linear::name(b), linear::name(b + 1)), (GEMV.0, WMMA.0, WMMA.0));
     for t in [b - 1, b, b + 1] {
-        assert_eq!(linear::geometry(t, 100), if t < b { GEMV.1(t, 100) } else { WMMA.1(t, 100) });
-        check(&[(linear::name(t), linear::geometry)], t as usize, 100, 256);
+        let (name, geometry) = if t < b { GEMV } else { N64T64 };
+        assert_eq!((linear::name(t, 100), linear::geometry(t, 100)), (name, geometry(t, 100)));
+        check(&[(linear::name(t, 100), linear::geometry)], t as usize, 100, 256);
+    }
+    // 256 workgroups of a larger tile are enough for it: rows of W around 255 tiles of 128 × 64, and of 128 × 128.
+    for (t, n, (name, geometry)) in [
+        (64, 128 * 255, N64T64),
+        (64, 128 * 255 + 1, N128T128),
+        (128, 128 * 127, N64T64),
+        (128, 128 * 127 + 1, N128T64),
+        (128, 128 * 255 + 1, N128T128),
+    ] {
+        assert_eq!((linear::name(t, n), linear::geometry(t, n)), (name, geometry(t, n)), "T {t} N {n}");
     }
 }
 
@@ -92,7 +112,7 @@ fn what_is_not_finite_stays_in_its_place() {
     w[69 * k + 3] = f32::NAN;
     x[4 * k + 100] = f32::INFINITY;
     let (w, x) = (to_bf16(&w), to_bf16(&x));
-    for (kernel, geometry) in [PLAIN, GEMV, WMMA] {
+    for (kernel, geometry) in [PLAIN, GEMV].into_iter().chain(TILES) {
         let mut machine = Machine::new();
         let y = machine.output::<f32>(t * n);
         let (w, x, y_at) = (machine.input(&w), machine.input(&x), y.address);
@@ -129,10 +149,31 @@ fn neighbours_do_not_matter() {
         machine.run(kernel, geometry(tokens as u32, n as u32), &args);
         machine.read(&y)[at * n..(at + 1) * n].to_vec()
     };
-    for kernel in [PLAIN, GEMV, WMMA] {
+    for kernel in [PLAIN, GEMV].into_iter().chain(TILES) {
         let alone = run(kernel, 1, 0);
         for (tokens, at) in [(2, 1), (17, 16), (66, 3), (66, 65)] {
             assert_eq!(run(kernel, tokens, at), alone, "{}: token {at} of {tokens}", kernel.0);
+        }
+    }
+}
+
+/// Tiles of every shape add up K in the same order: which one is taken changes no bit.
+#[test]
+fn shapes_do_not_matter() {
+    for (t, n, k) in [(70, 200, 64), (129, 130, 320), (33, 64, 1024)] {
+        let w = to_bf16(&Numbers::new(30).awkward(n * k, 1.0));
+        let x = to_bf16(&Numbers::new(31).awkward(t * k, 1.0));
+        let run = |(kernel, geometry): Kernel| -> Vec<u32> {
+            let mut machine = Machine::new();
+            let y = machine.output::<u32>(t * n);
+            let (w, x, y_at) = (machine.input(&w), machine.input(&x), y.address);
+            let args = linear::Args { w, x, y: y_at, tokens: t as u32, n: n as u32, k: k as u32, pad: 0 };
+            machine.run(kernel, geometry(t as u32, n as u32), &args);
+            machine.read(&y)
+        };
+        let first = run(WMMA);
+        for kernel in [N64T64, N128T64, N128T128] {
+            assert!(run(kernel) == first, "{} against {}: T {t} N {n} K {k}", kernel.0, WMMA.0);
         }
     }
 }

@@ -12,4 +12,6 @@ mod kv_append;
 mod linear;
 mod machine;
 mod norms;
+mod prepare_heads;
+mod products;
 mod rope;

@@ -19,6 +19,7 @@ pub mod embed;
 pub mod head_norm;
 pub mod kv_append;
 pub mod linear;
+pub mod prepare_heads;
 pub mod residual_add;
 pub mod rmsnorm;
 pub mod rope;
@@ -35,11 +36,23 @@ pub const KERNELS: &[Kernel] = &[
     Kernel { name: linear::NAME_PLAIN, fields: linear::Args::FIELDS, waves: linear::PLAIN_WAVES },
     Kernel { name: linear::NAME_GEMV, fields: linear::Args::FIELDS, waves: linear::GEMV_WAVES },
     Kernel { name: linear::NAME_WMMA, fields: linear::Args::FIELDS, waves: linear::WMMA_WAVES },
+    Kernel { name: linear::NAMES_TILE[0], fields: linear::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: linear::NAMES_TILE[1], fields: linear::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: linear::NAMES_TILE[2], fields: linear::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: linear::NAMES_ADD[0], fields: linear::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: linear::NAMES_ADD[1], fields: linear::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: linear::NAMES_ADD[2], fields: linear::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: linear::qkv::NAME_N128_T64, fields: linear::qkv::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: linear::qkv::NAME_N128_T128, fields: linear::qkv::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: linear::gated::NAME_N128_T64, fields: linear::gated::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: linear::gated::NAME_N128_T128, fields: linear::gated::Args::FIELDS, waves: linear::TILE_WAVES },
     Kernel { name: head_norm::NAME_D64, fields: head_norm::Args::FIELDS, waves: head_norm::WAVES },
     Kernel { name: head_norm::NAME_D128, fields: head_norm::Args::FIELDS, waves: head_norm::WAVES },
     Kernel { name: rope::NAME_D64, fields: rope::Args::FIELDS, waves: rope::WAVES },
     Kernel { name: rope::NAME_D128, fields: rope::Args::FIELDS, waves: rope::WAVES },
     Kernel { name: kv_append::NAME, fields: kv_append::Args::FIELDS, waves: kv_append::WAVES },
+    Kernel { name: prepare_heads::NAME_D64, fields: prepare_heads::Args::FIELDS, waves: prepare_heads::WAVES },
+    Kernel { name: prepare_heads::NAME_D128, fields: prepare_heads::Args::FIELDS, waves: prepare_heads::WAVES },
     Kernel { name: attention::NAME_PLAIN_D64, fields: attention::Args::FIELDS, waves: attention::PLAIN_WAVES },
     Kernel { name: attention::NAME_PLAIN_D128, fields: attention::Args::FIELDS, waves: attention::PLAIN_WAVES },
     Kernel { name: attention::NAME_PREFILL_D64, fields: attention::Args::FIELDS, waves: attention::PREFILL_WAVES },

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use crate::hip::kernels::{Kernels, LoadError};
+use crate::hip::kernels::{Gemm, Kernels, LoadError};
 use crate::hip::library::KNOWS_GFX1201;
 use crate::hip::{
     Buffer, Context, DeviceError, HipError, Library, LibraryError, Search, Selector, Span, Stream, choose, devices,
@@ -80,7 +80,22 @@ impl Rung {
         match value {
             None | Some("" | "fast") => Ok(Self::Fast),
             Some("plain") => Ok(Self::Plain),
-            Some(value) => Err(OpenError::Variable { name, value: value.into() }),
+            Some(value) => Err(OpenError::Variable { name, words: "`plain` nor `fast`", value: value.into() }),
+        }
+    }
+}
+
+/// Which kernels multiply, as [`Rung::parse`] with one word more: `single-stage`.
+///
+/// # Errors
+/// Any other value.
+pub fn parse_gemm(name: &'static str, value: Option<&str>) -> Result<Gemm, OpenError> {
+    match value {
+        None | Some("" | "fast") => Ok(Gemm::Fast),
+        Some("single-stage") => Ok(Gemm::SingleStage),
+        Some("plain") => Ok(Gemm::Plain),
+        Some(value) => {
+            Err(OpenError::Variable { name, words: "`plain`, `single-stage` nor `fast`", value: value.into() })
         }
     }
 }
@@ -93,7 +108,7 @@ pub struct Options {
     /// Most tokens of one pass; longer prompts go in chunks.
     pub max_chunk: usize,
     /// Matrix products of several tokens.
-    pub gemm: Rung,
+    pub gemm: Gemm,
     /// Attention.
     pub attention: Rung,
     /// `--hip-library`.
@@ -104,12 +119,14 @@ impl Options {
     /// Tokens of one pass unless said otherwise: enough for matrix instructions to be busy, little enough memory.
     pub const MAX_CHUNK: usize = 512;
 
-    /// For a context of `context_len`, with kernels as `ZYNFER_GEMM` and `ZYNFER_ATTENTION` (`plain` or `fast`) say.
+    /// For a context of `context_len`, with kernels as `ZYNFER_GEMM` (`plain`, `single-stage` or `fast`) and `ZYNFER_ATTENTION`
+    /// (`plain` or `fast`) say.
     ///
     /// # Errors
     /// A variable with another value.
     pub fn new(context_len: usize) -> Result<Self, OpenError> {
-        let gemm = Rung::from_env("ZYNFER_GEMM")?;
+        let value = std::env::var_os("ZYNFER_GEMM");
+        let gemm = parse_gemm("ZYNFER_GEMM", value.as_ref().map(|value| value.to_string_lossy()).as_deref())?;
         let attention = Rung::from_env("ZYNFER_ATTENTION")?;
         Ok(Self { context_len, max_chunk: Self::MAX_CHUNK, gemm, attention, hip_library: None })
     }
@@ -148,10 +165,12 @@ pub enum OpenError {
     #[error(transparent)]
     Selector(DeviceError),
     /// A variable with a value that means nothing.
-    #[error("{name}=`{value}` is neither `plain` nor `fast`")]
+    #[error("{name}=`{value}` is neither {words}")]
     Variable {
         /// Its name.
         name: &'static str,
+        /// What it may be.
+        words: &'static str,
         /// Its value.
         value: String,
     },

@@ -8,6 +8,6 @@ mod operations;
 pub mod plan;
 pub mod report;
 
-pub use load::{GpuKind, OpenError, Opened, Options, Rung, open};
+pub use load::{GpuKind, OpenError, Opened, Options, Rung, open, parse_gemm};
 pub use operations::Gpu;
 pub use report::{Facts, devices, facts};

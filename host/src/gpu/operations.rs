@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::hip::kernels::{Kernels, KvCache, LaunchError};
+use crate::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Qkv};
 use crate::hip::{HipError, Span, SpanError, Stream};
 use crate::model::config::ModelConfig;
 use crate::model::ops::{Act, BackendError, OpResult, Ops, TensorId};
@@ -26,7 +26,7 @@ pub struct Gpu {
     acts: HashMap<Act, Span>,
     ids: Span,
     plan: Plan,
-    gemm: Rung,
+    gemm: Gemm,
     attention: Rung,
     pass: Option<Pass>,
     logits_rows: usize,
@@ -151,10 +151,15 @@ impl Gpu {
         self.config.rms_norm_eps as f32
     }
 
-    /// Matrix product of `tokens` rows; the first rung only where it stands for the matrix instructions' one.
+    /// Matrix product of `tokens` rows; a lower rung only where it stands for the matrix instructions' one.
     fn product(&self, w: TensorId, x: &Span, y: &Span, shape: [usize; 3]) -> OpResult {
-        let plain = self.gemm == Rung::Plain && shape[0] > 1;
-        Ok(self.kernels.linear(&self.stream, self.tensor(w)?, x, y, shape, plain)?)
+        let gemm = if shape[0] > 1 { self.gemm } else { Gemm::Fast };
+        Ok(self.kernels.linear_by(&self.stream, self.tensor(w)?, x, y, shape, gemm)?)
+    }
+
+    /// Whether a pass of `tokens` takes the kernels that do several products, or what follows one, in one launch.
+    fn fused(&self, tokens: usize) -> bool {
+        tokens > 1 && self.gemm == Gemm::Fast
     }
 }
 
@@ -216,6 +221,70 @@ impl Ops for Gpu {
         let (k, n) = (self.width("linear", x, 2)?, self.width("linear", y, 4)?);
         self.shape_is("linear", w, &[n, k])?;
         self.product(w, self.act(x)?, self.act(y)?, [tokens, n, k])
+    }
+
+    fn qkv(&mut self, w: [TensorId; 3], x: Act) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        if !self.fused(tokens) {
+            let [q, k, v] = w;
+            self.linear(q, x, Act::Query)?;
+            self.linear(k, x, Act::Key)?;
+            return self.linear(v, x, Act::Value);
+        }
+        let (depth, n) = (self.width("qkv", x, 2)?, self.width("qkv", Act::Query, 4)?);
+        let n_kv = self.width("qkv", Act::Key, 4)?;
+        for (id, rows) in w.into_iter().zip([n, n_kv, n_kv]) {
+            self.shape_is("qkv", id, &[rows, depth])?;
+        }
+        let [q, k, v] = w;
+        let weights = Qkv { q: self.tensor(q)?, k: self.tensor(k)?, v: self.tensor(v)? };
+        let out = Qkv { q: self.act(Act::Query)?, k: self.act(Act::Key)?, v: self.act(Act::Value)? };
+        Ok(self.kernels.linear_qkv(&self.stream, weights, self.act(x)?, out, [tokens, n, n_kv, depth])?)
+    }
+
+    fn prepare_heads(&mut self, q_norm: TensorId, k_norm: TensorId, layer: usize) -> OpResult {
+        let Pass { tokens, position } = self.pass()?;
+        if !self.fused(tokens) {
+            self.head_norm(q_norm, Act::Query)?;
+            self.head_norm(k_norm, Act::Key)?;
+            self.rope(Act::Query)?;
+            self.rope(Act::Key)?;
+            return self.kv_append(layer);
+        }
+        for id in [q_norm, k_norm] {
+            self.shape_is("prepare_heads", id, &[self.config.head_dim])?;
+        }
+        let rows = Qkv { q: self.act(Act::Query)?, k: self.act(Act::Key)?, v: self.act(Act::Value)? };
+        let norms = [self.tensor(q_norm)?, self.tensor(k_norm)?];
+        let shape = [tokens, self.config.num_attention_heads];
+        let (cache, eps) = (self.cache(layer)?, self.eps());
+        Ok(self.kernels.prepare_heads(&self.stream, rows, norms, &self.rope, &cache, shape, position, eps)?)
+    }
+
+    fn linear_residual(&mut self, w: TensorId, x: Act) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        if !self.fused(tokens) {
+            self.linear(w, x, Act::Proj)?;
+            return self.residual_add();
+        }
+        let (k, n) = (self.width("linear_residual", x, 2)?, self.config.hidden_size);
+        self.shape_is("linear_residual", w, &[n, k])?;
+        let (w, x, hidden) = (self.tensor(w)?, self.act(x)?, self.act(Act::Hidden)?);
+        Ok(self.kernels.linear_add(&self.stream, w, x, hidden, [tokens, n, k])?)
+    }
+
+    fn gated(&mut self, gate: TensorId, up: TensorId, x: Act) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        if !self.fused(tokens) {
+            self.linear(gate, x, Act::Gate)?;
+            self.linear(up, x, Act::Up)?;
+            return self.swiglu();
+        }
+        let (k, n) = (self.width("gated", x, 2)?, self.width("gated", Act::Mlp, 2)?);
+        self.shape_is("gated", gate, &[n, k])?;
+        self.shape_is("gated", up, &[n, k])?;
+        let (weights, x, out) = ([self.tensor(gate)?, self.tensor(up)?], self.act(x)?, self.act(Act::Mlp)?);
+        Ok(self.kernels.linear_gated(&self.stream, weights, x, out, [tokens, n, k])?)
     }
 
     fn head_norm(&mut self, w: TensorId, x: Act) -> OpResult {

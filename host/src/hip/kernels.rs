@@ -5,14 +5,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use device_ops::{
-    Geometry, argmax, attention, embed, head_norm, kv_append, linear, residual_add, rmsnorm, rope, swiglu,
-};
+use device_ops::{Geometry, argmax, attention, embed, head_norm, kv_append, residual_add, rmsnorm, rope, swiglu};
 
 use super::error::HipError;
 use super::memory::{Context, Span};
 use super::module::{Function, Module};
 use super::stream::Stream;
+
+mod prefill;
+
+pub use prefill::{Gemm, Qkv};
 
 /// Most tokens of one launch: what the y axis of a grid holds.
 pub const MAX_TOKENS: usize = 65_535;
@@ -162,26 +164,11 @@ impl Kernels {
         w: &Span,
         x: &Span,
         y: &Span,
-        [tokens, n, k]: [usize; 3],
+        shape: [usize; 3],
         plain: bool,
     ) -> Result<(), LaunchError> {
-        let op = Op("linear");
-        let tokens = op.tokens(tokens)?;
-        let n = op.width("N", n, 1)?;
-        let k = op.width("K", k, linear::K_MULTIPLE as usize)?;
-        op.holds("weight", w, &[n as usize, k as usize], 2)?;
-        op.holds("x", x, &[tokens as usize, k as usize], 2)?;
-        op.holds("y", y, &[tokens as usize, n as usize], 4)?;
-        op.apart(stream, &[w, x, y])?;
-        let args = linear::Args { w: w.address(), x: x.address(), y: y.address(), tokens, n, k, pad: 0 };
-        let (name, geometry) = if plain {
-            (linear::NAME_PLAIN, linear::geometry_plain(tokens, n))
-        } else {
-            (linear::name(tokens), linear::geometry(tokens, n))
-        };
-        // SAFETY: 1. `Args` is that of all three kernels; 2. checked above; 3. the contract's geometry for the kernel named beside
-        // it; 4. one stream, and Spans keep memory alive.
-        unsafe { self.launch(stream, name, geometry, &args) }
+        let gemm = if plain { Gemm::Plain } else { Gemm::Fast };
+        self.linear_by(stream, w, x, y, shape, gemm)
     }
 
     /// RMSNorm of each head in place: `x` `[rows, D]` f32 with rows = T · heads, `w` `[D]` bf16.

@@ -35,25 +35,16 @@ pub fn forward_observed(
     for (layer, lw) in w.layers.iter().enumerate() {
         // 2. Attention: every token looks at itself and everything before it.
         ops.rmsnorm(lw.input_layernorm, Act::Hidden, Act::Normed)?; // Normed[T, H]
-        ops.linear(lw.q_proj, Act::Normed, Act::Query)?; //         Query[T, Q]
-        ops.linear(lw.k_proj, Act::Normed, Act::Key)?; //           Key[T, K]
-        ops.linear(lw.v_proj, Act::Normed, Act::Value)?; //         Value[T, K]
-        ops.head_norm(lw.q_norm, Act::Query)?; //                   Query[T, heads, head_dim], each head
-        ops.head_norm(lw.k_norm, Act::Key)?; //                     Key[T, kv heads, head_dim], each head
-        ops.rope(Act::Query)?; //                                   Query[T, Q], rotated by position
-        ops.rope(Act::Key)?; //                                     Key[T, K], rotated by position
-        ops.kv_append(layer)?; //                                   cache[layer][position .. position + T] = Key, Value
+        ops.qkv([lw.q_proj, lw.k_proj, lw.v_proj], Act::Normed)?; // Query[T, Q], Key[T, K], Value[T, K]
+        ops.prepare_heads(lw.q_norm, lw.k_norm, layer)?; //         Query and Key: norm of each head, rotated by position;
+        //                                                          cache[layer][position .. position + T] = Key, Value
         ops.attention(layer)?; //                                   Attn[T, Q]
-        ops.linear(lw.o_proj, Act::Attn, Act::Proj)?; //            Proj[T, H]
-        ops.residual_add()?; //                                     Hidden[T, H] += Proj
+        ops.linear_residual(lw.o_proj, Act::Attn)?; //              Hidden[T, H] += o_proj of Attn
 
         // 3. MLP: every token by itself.
         ops.rmsnorm(lw.post_attention_layernorm, Act::Hidden, Act::Normed)?; // Normed[T, H]
-        ops.linear(lw.gate_proj, Act::Normed, Act::Gate)?; //       Gate[T, I]
-        ops.linear(lw.up_proj, Act::Normed, Act::Up)?; //           Up[T, I]
-        ops.swiglu()?; //                                           Mlp[T, I] = silu(Gate) ∘ Up
-        ops.linear(lw.down_proj, Act::Mlp, Act::Proj)?; //          Proj[T, H]
-        ops.residual_add()?; //                                     Hidden[T, H] += Proj
+        ops.gated(lw.gate_proj, lw.up_proj, Act::Normed)?; //       Mlp[T, I] = silu(gate) ∘ up
+        ops.linear_residual(lw.down_proj, Act::Mlp)?; //            Hidden[T, H] += down_proj of Mlp
         observe(layer + 1, ops)?;
     }
 

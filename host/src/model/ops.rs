@@ -68,6 +68,32 @@ pub trait Ops: Send {
     fn rmsnorm(&mut self, w: TensorId, x: Act, y: Act) -> OpResult;
     /// `y[t,n] = Σ_k x[t,k] · w[n,k]`; `w` is `[N, K]` row-major as in the checkpoint.
     fn linear(&mut self, w: TensorId, x: Act, y: Act) -> OpResult;
+    /// Query, Key and Value from `x` by three weights.
+    fn qkv(&mut self, [q, k, v]: [TensorId; 3], x: Act) -> OpResult {
+        self.linear(q, x, Act::Query)?;
+        self.linear(k, x, Act::Key)?;
+        self.linear(v, x, Act::Value)
+    }
+    /// What stands between projections and attention: q_norm and k_norm, rotation of Query and Key, and Key and Value appended to
+    /// `layer`'s cache. Key and Value hold nothing of use afterwards.
+    fn prepare_heads(&mut self, q_norm: TensorId, k_norm: TensorId, layer: usize) -> OpResult {
+        self.head_norm(q_norm, Act::Query)?;
+        self.head_norm(k_norm, Act::Key)?;
+        self.rope(Act::Query)?;
+        self.rope(Act::Key)?;
+        self.kv_append(layer)
+    }
+    /// `Hidden[t,n] += Σ_k x[t,k] · w[n,k]`; Proj may be used in between.
+    fn linear_residual(&mut self, w: TensorId, x: Act) -> OpResult {
+        self.linear(w, x, Act::Proj)?;
+        self.residual_add()
+    }
+    /// Mlp = silu(x·gateᵀ) ∘ (x·upᵀ); Gate and Up may be used in between.
+    fn gated(&mut self, gate: TensorId, up: TensorId, x: Act) -> OpResult {
+        self.linear(gate, x, Act::Gate)?;
+        self.linear(up, x, Act::Up)?;
+        self.swiglu()
+    }
     /// RMSNorm of each head of `x` over head_dim, in place (Qwen3's q_norm and k_norm).
     fn head_norm(&mut self, w: TensorId, x: Act) -> OpResult;
     /// Rotary embedding of each head of `x` in place, rotate-half, at this pass's positions.

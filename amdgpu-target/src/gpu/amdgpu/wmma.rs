@@ -77,6 +77,25 @@ pub fn pair_row(half: u32, e: usize) -> u32 {
     acc_row(e) + half * 16
 }
 
+impl Fragment {
+    /// As [`Fragment::load_lds`] for what will be A, with the address of [`lds_place_a`]: on a machine whose two operands want their
+    /// words in different orders, the one that costs no moves.
+    ///
+    /// # Safety
+    /// 1. As [`Fragment::load_lds`].
+    #[inline(always)]
+    pub unsafe fn load_lds_a(at: *const B128) -> Self {
+        // SAFETY: point 1 is the caller's.
+        unsafe { Self::load_lds(at) }
+    }
+}
+
+/// Row and 16-byte half of it whose address this lane gives to [`Fragment::load_lds_a`].
+#[inline(always)]
+pub fn lds_place_a() -> [u32; 2] {
+    [lane_idx() & 15, lane_idx() >> 4]
+}
+
 /// Columns of an accumulator of which one lane holds elements.
 pub const ACC_COLUMNS: usize = 1;
 /// Elements in order that lie in consecutive rows of one column.

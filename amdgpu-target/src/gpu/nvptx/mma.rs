@@ -94,6 +94,27 @@ pub fn pair_row(half: u32, e: usize) -> u32 {
     (lane_idx() & 3) * 8 + half * 4 + (e / 4 * 2 + e % 2) as u32
 }
 
+impl Fragment {
+    /// As [`Fragment::load_lds`] for what will be A, with the address of [`lds_place_a`]. The instruction takes words 0 and 2 of it as one
+    /// register pair and words 1 and 3 as another; loaded as B is, they would have to be moved together for each product.
+    ///
+    /// # Safety
+    /// 1. As [`Fragment::load_lds`].
+    #[inline(always)]
+    pub unsafe fn load_lds_a(at: *const B128) -> Self {
+        // SAFETY: point 1 is the caller's.
+        let [a, b, c, d] = unsafe { Self::load_lds(at) }.0;
+        Self([a, c, b, d])
+    }
+}
+
+/// Row and 16-byte half of it whose address this lane gives to [`Fragment::load_lds_a`]: the four 8×8 matrices are rows 0 … 7 with both
+/// halves, then rows 8 … 15 with both.
+#[inline(always)]
+pub fn lds_place_a() -> [u32; 2] {
+    [(lane_idx() & 7) + (lane_idx() >> 4) * 8, (lane_idx() >> 3) & 1]
+}
+
 /// Columns of an accumulator of which one lane holds elements.
 pub const ACC_COLUMNS: usize = 2;
 

@@ -1,25 +1,40 @@
-//! Matrix product with a weight as the checkpoint stores it: y = x·Wᵀ, bf16 in, f32 out. Three kernels with one set of arguments:
-//! a plain one (the baseline), GEMV for one token, matrix instructions for several. It is also lm_head. No bias, no quantized weights.
+//! Matrix product with a weight as the checkpoint stores it: y = x·Wᵀ, bf16 in, f32 out. Kernels with one set of arguments: a plain
+//! one (the baseline), GEMV for one token, matrix instructions for several: a first one of one tile shape, and those that are taken, of
+//! three shapes, which can also add to what is there. It is also lm_head. [`qkv`] and [`gated`] are several matrices in one launch. No
+//! bias, no quantized weights.
 
 #[cfg(gpu)]
 mod gemv;
 #[cfg(gpu)]
 mod plain;
+mod tile;
+#[cfg(gpu)]
+mod tiles;
 #[cfg(gpu)]
 mod wmma;
+
+pub mod gated;
+pub mod qkv;
 
 use amdgpu_target::Geometry;
 
 use crate::contract::{Address, args};
 
+pub use tile::Tile;
+pub(crate) use tile::WAVES as TILE_WAVES;
+
 /// First rung, any T: one lane per output.
 pub const NAME_PLAIN: &str = "linear_bf16_plain";
 /// One token: four rows of W per wave, streamed at 16 bytes per lane.
 pub const NAME_GEMV: &str = "linear_bf16_gemv";
-/// Several tokens: tiles of 64 × 64 by bf16 matrix instructions.
+/// Several tokens: tiles of 64 × 64 by bf16 matrix instructions, one LDS stage; the rung below [`name_tile`].
 pub const NAME_WMMA: &str = "linear_bf16_wmma";
+/// Several tokens, by [`Tile::N64T64`], [`Tile::N128T64`], [`Tile::N128T128`].
+pub const NAMES_TILE: [&str; 3] = ["linear_bf16_n64_t64", "linear_bf16_n128_t64", "linear_bf16_n128_t128"];
+/// The same, added to y.
+pub const NAMES_ADD: [&str; 3] = ["linear_add_bf16_n64_t64", "linear_add_bf16_n128_t64", "linear_add_bf16_n128_t128"];
 
-/// From this many tokens on [`name`] chooses [`NAME_WMMA`]: it reads W once for 64 tokens, GEMV once per token.
+/// From this many tokens on [`name`] chooses a tile: it reads W once for 64 tokens or more, GEMV once per token.
 pub const WMMA_FROM_TOKENS: u32 = 2;
 
 /// K is a multiple of this.
@@ -39,13 +54,13 @@ pub(crate) const WMMA_WAVES: u32 = 4;
 const PITCH_BYTES: u32 = TILE_K * 2 + 16;
 
 args! {
-    /// Arguments of the three kernels.
+    /// Arguments of all kernels of this file.
     pub struct Args {
         /// `[N, K]` bf16, row-major.
         pub w: Address,
         /// `[T, K]` bf16, row-major.
         pub x: Address,
-        /// `[T, N]` f32, row-major.
+        /// `[T, N]` f32, row-major; those of [`NAMES_ADD`] read it as well.
         pub y: Address,
         /// T, at least 1.
         pub tokens: u32,
@@ -57,14 +72,29 @@ args! {
     pad pad
 }
 
-/// Which kernel takes `tokens` tokens.
-pub const fn name(tokens: u32) -> &'static str {
-    if tokens < WMMA_FROM_TOKENS { NAME_GEMV } else { NAME_WMMA }
+/// Which kernel takes `tokens` tokens and a weight of `n` rows.
+pub const fn name(tokens: u32, n: u32) -> &'static str {
+    if tokens < WMMA_FROM_TOKENS { NAME_GEMV } else { name_tile(Tile::choose(tokens, n)) }
 }
 
-/// Geometry of [`name`]`(tokens)`.
+/// Geometry of [`name`]`(tokens, n)`.
 pub const fn geometry(tokens: u32, n: u32) -> Geometry {
-    if tokens < WMMA_FROM_TOKENS { geometry_gemv(tokens, n) } else { geometry_wmma(tokens, n) }
+    if tokens < WMMA_FROM_TOKENS { geometry_gemv(tokens, n) } else { geometry_tile(Tile::choose(tokens, n), tokens, n) }
+}
+
+/// The kernel of a tile.
+pub const fn name_tile(tile: Tile) -> &'static str {
+    NAMES_TILE[tile as usize]
+}
+
+/// The kernel of a tile that adds to y.
+pub const fn name_add(tile: Tile) -> &'static str {
+    NAMES_ADD[tile as usize]
+}
+
+/// Geometry of [`name_tile`]`(tile)` and of [`name_add`]`(tile)`.
+pub const fn geometry_tile(tile: Tile, tokens: u32, n: u32) -> Geometry {
+    tile.geometry(tokens, n.div_ceil(tile.n()))
 }
 
 /// Geometry of [`NAME_PLAIN`]; T at most 65 535.

@@ -1,0 +1,435 @@
+//! Matrix products of several tokens as they are fast: large tiles, two LDS stages. One generic product, and the kernels that store it or
+//! add it to the residual stream; `qkv.rs` and `gated.rs` hold those of several matrices.
+//!
+//! The simple idea is that of `wmma.rs`. What was done to it:
+//! 1. A wave owns up to 4 × 4 fragments: 16 matrix instructions for 8 fragment loads, where 2 × 2 has a load for each and LDS limits it.
+//!    128 accumulators and what feeds them need more than 192 VGPRs: the launch bound allows them (`Kernel::waves`).
+//! 2. Two LDS stages: while one is multiplied the next is written, and one or two after that are on their way from memory to registers.
+//!    One barrier per step instead of two. Fragments are read one multiplication ahead, the first before the next stage is written.
+//! 3. No padding: a 128-byte line of LDS holds eight 16-byte pieces, each at its place exclusive-or a number of its row. Eight lanes that
+//!    store a line, and eight that read one piece of eight rows, touch all banks once.
+//! 4. A wave whose tokens all lie past T multiplies nothing.
+
+use amdgpu_target::gpu::{
+    ACC_RUN, Acc, B128, Fragment, acc_column, acc_column_of, acc_row, acc_to_array, barrier, item_idx, lane_idx, lds,
+    lds_place_a, load, load_f32x2, load_f32x4, load_offset, store, store_run, wave_idx, wmma_bf16, workgroup_x,
+    workgroup_y,
+};
+
+use super::tile::WAVES;
+
+const ITEMS: u32 = WAVES * 32;
+
+/// Where piece `piece` of row `row` lies in a stage, in 16-byte pieces, if a row has `PIECES`.
+#[inline(always)]
+fn place<const PIECES: u32>(row: u32, piece: u32) -> u32 {
+    if PIECES == 8 {
+        row * 8 + (piece ^ (row & 7))
+    } else {
+        (row >> 1) * 8 + (((row & 1) * 4 + piece) ^ ((row >> 1) & 3))
+    }
+}
+
+/// The product of one workgroup's tile: element `[i][j]` of this wave is the fragment of rows `wave_n · 16·FN + 16·i` of W's tile and of
+/// tokens `wave_t · 16·FT + 16·j` ([`each_run`] tells them). `PIECES` 16-byte pieces of a row make a step; a lane brings `PW` of W and `PX`
+/// of x, and has those of `AHEAD` steps on their way besides the one in LDS. If `GATED`, the tile's rows are 32 of the first matrix, the same 32 of the second, the next 32 of the first, and so on.
+///
+/// # Safety
+/// 1. `w` and `x` point to row-major rows of `k` bf16, 16-byte aligned, of which `n` (of each) and `tokens` may be read, 1 at least.
+/// 2. `k` is a multiple of 64, at least 64.  3. The launch gave the LDS of the tile and [`WAVES`] waves, which all come here together.
+#[inline(always)]
+pub(super) unsafe fn product<
+    const FN: usize,
+    const FT: usize,
+    const PIECES: u32,
+    const PW: usize,
+    const PX: usize,
+    const AHEAD: u32,
+    const GATED: bool,
+>(
+    w: [*const B128; 2],
+    n: u32,
+    x: *const B128,
+    tokens: u32,
+    k: u32,
+) -> [[Acc; FT]; FN] {
+    const {
+        assert!((PIECES == 4 || PIECES == 8) && (AHEAD == 1 || AHEAD == 2));
+        assert!(PW as u32 * 4 == FN as u32 * PIECES && PX as u32 * 4 == FT as u32 * PIECES);
+        assert!(!GATED || (FN == 4 && PIECES == 4));
+    };
+    // Stages in pieces: W's rows, then x's.
+    let x_tile = FN as u32 * 32 * PIECES;
+    let stage = (FN + FT) as u32 * 32 * PIECES;
+    let item = item_idx();
+    let (row, piece) = (item / PIECES, item % PIECES);
+    let span = ITEMS / PIECES; // rows that all lanes bring at once: a multiple of 16, so that it changes nothing of a row's order
+    let offset = |row: u32, rows: u32| row.min(rows - 1) * (k * 2) + piece * 16;
+    let w_at: [u32; PW] = core::array::from_fn(|i| {
+        let i = i as u32;
+        offset(if GATED { i / 2 } else { i } * span + row, n)
+    });
+    let x_at: [u32; PX] = core::array::from_fn(|i| offset(i as u32 * span + row, tokens));
+    let bring = |step: u32| {
+        // The step goes into the lane's offset, not into the base: an offset that is new in each step is used as one 32-bit register,
+        // one that is not is widened before the loop and costs a carry per load.
+        let along = step * (PIECES * 16);
+        let w: [B128; PW] = core::array::from_fn(|i| {
+            // SAFETY: the row is below `n`, the piece below K: points 1 and 2.
+            unsafe { load_offset(if GATED { w[i % 2] } else { w[0] }, w_at[i] + along) }
+        });
+        let x: [B128; PX] = core::array::from_fn(|i| {
+            // SAFETY: as above, below `tokens`.
+            unsafe { load_offset(x, x_at[i] + along) }
+        });
+        (w, x)
+    };
+    let mine = place::<PIECES>(row, piece);
+    let keep = |at: u32, (w, x): ([B128; PW], [B128; PX])| {
+        let first = lds::<B128>().wrapping_add((at + mine) as usize);
+        for i in 0..PW {
+            // SAFETY: inside W's part of the stage at `at`; each piece belongs to one lane, and nobody reads this stage now: point 3.
+            unsafe { store(first, i * ITEMS as usize, w[i]) };
+        }
+        for i in 0..PX {
+            // SAFETY: as above, x's part.
+            unsafe { store(first, x_tile as usize + i * ITEMS as usize, x[i]) };
+        }
+    };
+
+    let (lane, wave) = (lane_idx(), wave_idx());
+    let (wave_n, wave_t) = (wave & 1, wave >> 1);
+    // Where this lane's piece of a fragment lies at step 0; further steps of 16 are an exclusive-or of 2.
+    let [row_a, half_a] = lds_place_a();
+    let (w_first, x_first) = (place::<PIECES>(row_a, half_a), place::<PIECES>(lane & 15, lane >> 4));
+    let w_rows = wave_n * FN as u32 * 16 * PIECES;
+    let x_rows = x_tile + wave_t * FT as u32 * 16 * PIECES;
+    let busy = wave_t * FT as u32 * 16 < tokens;
+
+    let mut acc = [[Acc::zero(); FT]; FN];
+    let steps = k / (PIECES * 8);
+    let last = steps - 1;
+    // Pieces on their way: those of odd steps and those of even ones, or one set for both.
+    let mut even = bring(0);
+    let mut odd = if AHEAD == 2 { bring(1.min(last)) } else { even };
+    keep(0, even);
+    even = bring(AHEAD.min(last));
+    // SAFETY: all waves are here: point 3.
+    unsafe { barrier() };
+    // The fragments of 16 of K, from the stage at `here`.
+    let fragments = |here: u32, s: u32| {
+        let w_at = lds::<B128>().wrapping_add((here + w_rows + (w_first ^ (s * 2))) as usize);
+        let x_at = lds::<B128>().wrapping_add((here + x_rows + (x_first ^ (s * 2))) as usize);
+        let a: [Fragment; FN] = core::array::from_fn(|i| {
+            // SAFETY: a piece of the stage that was written before the last barrier; no lane has left.
+            unsafe { Fragment::load_lds_a(w_at.wrapping_add(i * 16 * PIECES as usize)) }
+        });
+        let b: [Fragment; FT] = core::array::from_fn(|j| {
+            // SAFETY: as above.
+            unsafe { Fragment::load_lds(x_at.wrapping_add(j * 16 * PIECES as usize)) }
+        });
+        (a, b)
+    };
+    // One step: its stage, and the set that holds the next step's pieces. The first fragments are read before those pieces are stored, so
+    // that the matrix unit does not wait behind the stores.
+    macro_rules! step {
+        ($step:expr, $here:expr, $there:expr, $next:ident) => {
+            let mut now = fragments($here, 0);
+            if $step < last {
+                // The other stage was read before the last barrier.
+                keep($there, $next);
+            }
+            if $step + AHEAD < last {
+                $next = bring($step + AHEAD + 1);
+            }
+            if busy {
+                for s in 0..PIECES / 2 {
+                    let (a, b) = now;
+                    if s + 1 < PIECES / 2 {
+                        now = fragments($here, s + 1);
+                    }
+                    for i in 0..FN {
+                        for j in 0..FT {
+                            // SAFETY: no lane has left and `busy` is uniform: all 32 are live.
+                            acc[i][j] = unsafe { wmma_bf16(a[i], b[j], acc[i][j]) };
+                        }
+                    }
+                }
+            }
+            if $step < last {
+                // SAFETY: the steps are the same for all waves.
+                unsafe { barrier() };
+            }
+        };
+    }
+    // Two steps at a time, so that stages and sets are not chosen at run time.
+    let mut at = 0;
+    while at < steps {
+        if AHEAD == 2 {
+            step!(at, 0, stage, odd);
+        } else {
+            step!(at, 0, stage, even);
+        }
+        if at < last {
+            step!(at + 1, stage, 0, even);
+        }
+        at += 2;
+    }
+    acc
+}
+
+/// The token and the row of W, both inside the tile, of element `e` of this lane's fragment `[i][j]`.
+#[inline(always)]
+fn place_of<const FN: usize, const FT: usize>(i: usize, j: usize, e: usize) -> (u32, u32) {
+    let wave = wave_idx();
+    let t = ((wave >> 1) * FT as u32 + j as u32) * 16 + acc_column(acc_column_of(e));
+    let n = ((wave & 1) * FN as u32 + i as u32) * 16 + acc_row(e);
+    (t, n)
+}
+
+/// Calls `put` with the token and the row of W, both inside the tile, and the fragment `[i][j]` and first element, of each run of
+/// consecutive rows that this lane holds.
+#[inline(always)]
+pub(super) fn each_run<const FN: usize, const FT: usize>(mut put: impl FnMut(u32, u32, [usize; 3])) {
+    for j in 0..FT {
+        for i in 0..FN {
+            for run in (0..8).step_by(ACC_RUN) {
+                let (t, n) = place_of::<FN, FT>(i, j, run);
+                put(t, n, [i, j, run]);
+            }
+        }
+    }
+}
+
+/// A run of a fragment's elements.
+#[inline(always)]
+pub(super) fn run_of(acc: Acc, run: usize) -> [f32; ACC_RUN] {
+    let all = acc_to_array(acc);
+    core::array::from_fn(|e| all[run + e])
+}
+
+/// Reads a run of f32 from `base + index` on.
+///
+/// # Safety
+/// 1. As `load`, for the elements, `index` a multiple of [`ACC_RUN`]; `base` is 16-byte aligned.
+#[inline(always)]
+unsafe fn load_run(base: *const f32, index: usize) -> [f32; ACC_RUN] {
+    let parts: [[f32; 4]; ACC_RUN.div_ceil(4)] = core::array::from_fn(|i| {
+        if ACC_RUN.is_multiple_of(4) {
+            // SAFETY: point 1 is the caller's.
+            unsafe { load_f32x4(base, index + 4 * i) }
+        } else {
+            // SAFETY: as above; the run has two elements.
+            let [a, b] = unsafe { load_f32x2(base, index) };
+            [a, b, 0.0, 0.0]
+        }
+    });
+    core::array::from_fn(|e| parts[e / 4][e % 4])
+}
+
+/// Stores a tile's product as `y`.
+///
+/// # Safety
+/// 1. `y` is `[tokens, stride]` f32 from the tile's corner on, 16-byte aligned where `stride` is a multiple of 4; `n` of a row are this
+///    tile's and what is right of it.  2. No other lane touches them.
+#[inline(always)]
+pub(super) unsafe fn write<const FN: usize, const FT: usize>(
+    acc: &[[Acc; FT]; FN],
+    y: *mut f32,
+    tokens: u32,
+    n: u32,
+    stride: u32,
+) {
+    each_run::<FN, FT>(|t, at, [i, j, run]| {
+        let out = run_of(acc[i][j], run);
+        let row = y.wrapping_add(t as usize * stride as usize);
+        if t < tokens && stride.is_multiple_of(4) && at + ACC_RUN as u32 <= n {
+            // SAFETY: t < T, the run ends below N, and a stride of a multiple of 4 keeps the row 16-byte aligned: point 1; one lane per
+            // element: point 2.
+            unsafe { store_run(row, at as usize, out) };
+        } else if t < tokens {
+            for (e, &value) in out.iter().enumerate() {
+                if at + (e as u32) < n {
+                    // SAFETY: t < T and the column is below N: point 1; one lane per element: point 2.
+                    unsafe { store(row, at as usize + e, value) };
+                }
+            }
+        }
+    });
+}
+
+/// Adds a tile's product to `y`.
+///
+/// # Safety
+/// 1. As [`write`], and `y` is initialised.
+#[inline(always)]
+unsafe fn add<const FN: usize, const FT: usize>(acc: &[[Acc; FT]; FN], y: *mut f32, tokens: u32, n: u32, stride: u32) {
+    const { assert!(FT == 2 || FT == 4) };
+    // Written out: as a loop LLVM leaves four columns rolled up, with the accumulators in memory.
+    let column = |j: usize| core::array::from_fn(|i| acc[i][j]);
+    // SAFETY: points 1 and 2 of `write`.
+    unsafe { add_column::<FN, FT>(column(0), 0, y, [tokens, n, stride]) };
+    // SAFETY: as above.
+    unsafe { add_column::<FN, FT>(column(1), 1, y, [tokens, n, stride]) };
+    if FT == 4 {
+        // SAFETY: as above.
+        unsafe { add_column::<FN, FT>(column(2 % FT), 2, y, [tokens, n, stride]) };
+        // SAFETY: as above.
+        unsafe { add_column::<FN, FT>(column(3 % FT), 3, y, [tokens, n, stride]) };
+    }
+}
+
+/// Adds fragments `[..][j]`.
+///
+/// # Safety
+/// 1. As [`add`].
+#[inline(always)]
+unsafe fn add_column<const FN: usize, const FT: usize>(
+    acc: [Acc; FN],
+    j: usize,
+    y: *mut f32,
+    [tokens, n, stride]: [u32; 3],
+) {
+    let whole = |t: u32, at: u32| t < tokens && stride.is_multiple_of(4) && at + ACC_RUN as u32 <= n;
+    // All of the column is read before any of it is stored: a store between would hold each load back (EXP-0019).
+    let old: [[[f32; ACC_RUN]; 8 / ACC_RUN]; FN] = core::array::from_fn(|i| {
+        core::array::from_fn(|r| {
+            let (t, at) = place_of::<FN, FT>(i, j, r * ACC_RUN);
+            if whole(t, at) {
+                let row = y.wrapping_add(t as usize * stride as usize);
+                // SAFETY: t < T, the run ends below N, and a stride of a multiple of 4 keeps the row 16-byte aligned: point 1.
+                unsafe { load_run(row, at as usize) }
+            } else {
+                [0.0; ACC_RUN]
+            }
+        })
+    });
+    for i in 0..FN {
+        for r in 0..8 / ACC_RUN {
+            let (t, at) = place_of::<FN, FT>(i, j, r * ACC_RUN);
+            let out = run_of(acc[i], r * ACC_RUN);
+            let row = y.wrapping_add(t as usize * stride as usize);
+            if whole(t, at) {
+                // SAFETY: as the load; one lane per element: point 1.
+                unsafe { store_run(row, at as usize, core::array::from_fn(|e| old[i][r][e] + out[e])) };
+            } else if t < tokens {
+                for (e, &value) in out.iter().enumerate() {
+                    if at + (e as u32) < n {
+                        let at = at as usize + e;
+                        // SAFETY: t < T and the column is below N: point 1.
+                        let old = unsafe { load(row.cast_const(), at) };
+                        // SAFETY: as above; one lane per element.
+                        unsafe { store(row, at, old + value) };
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The tile of workgroup (x, y) of one matrix, stored or added.
+///
+/// # Safety
+/// 1. As the kernels below.
+#[inline(always)]
+unsafe fn tile<
+    const FN: usize,
+    const FT: usize,
+    const PIECES: u32,
+    const PW: usize,
+    const PX: usize,
+    const AHEAD: u32,
+    const ADD: bool,
+>(
+    w: *const u16,
+    x: *const u16,
+    y: *mut f32,
+    [tokens, n, k]: [u32; 3],
+) {
+    let (n0, t0) = (workgroup_x() * FN as u32 * 32, workgroup_y() * FT as u32 * 32);
+    let row_pieces = k as usize / 8;
+    let w = w.cast::<B128>().wrapping_add(n0 as usize * row_pieces);
+    let x = x.cast::<B128>().wrapping_add(t0 as usize * row_pieces);
+    // SAFETY: n0 < N and t0 < T by the grid, what is left of both is passed on: point 1.
+    let acc = unsafe { product::<FN, FT, PIECES, PW, PX, AHEAD, false>([w, w], n - n0, x, tokens - t0, k) };
+    let y = y.wrapping_add(t0 as usize * n as usize + n0 as usize);
+    if ADD {
+        // SAFETY: the same corner of y; tiles do not overlap.
+        unsafe { add(&acc, y, tokens - t0, n - n0, n) };
+    } else {
+        // SAFETY: as above.
+        unsafe { write(&acc, y, tokens - t0, n - n0, n) };
+    }
+}
+
+/// Defines the kernels of one matrix: name, whether it adds, FN, FT, PIECES, PW, PX, AHEAD.
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $name:ident: $add:literal, $fn:literal, $ft:literal, $pieces:literal, $pw:literal, $px:literal, $ahead:literal;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// 1. The pointers hold what *Input* and *Output* say, 16-byte aligned.  2. Launched with `geometry_tile(tile, T, N)` of its tile.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "gpu-kernel" fn $name(
+            w: *const u16,
+            x: *const u16,
+            y: *mut f32,
+            tokens: u32,
+            n: u32,
+            k: u32,
+        ) {
+            // SAFETY: points 1 and 2.
+            unsafe { tile::<$fn, $ft, $pieces, $pw, $px, $ahead, $add>(w, x, y, [tokens, n, k]) };
+        }
+    )*};
+}
+
+kernels! {
+    /// Matrix product by tiles of 64 × 64: y[t,n] = Σ_k x[t,k] · w[n,k]
+    ///
+    /// Input      w `[N, K]`, x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
+    /// Output     y `[T, N]` f32, every element written; overlaps nothing
+    /// Numerics   products exact, f32 accumulate, 16 values of k per instruction in an unpublished order; oracle::linear, Tolerance LINEAR
+    /// Workgroup  4 waves × 32 lanes, 2 × 2 fragments each; grid = [ceil(N / 64), ceil(T / 64)]
+    /// Wave       wave32; all lanes live throughout, rows past N or T are read as the last one and not stored
+    /// LDS        32 768 B: two stages of 128 rows × 128 B
+    /// Registers  budget 168 VGPR (9 waves per SIMD, of which LDS lets 4 in), 0 spills: 32 of accumulators, 64 on their way, 32 of fragments
+    /// Memory     16 B per lane, 8 lanes on 128 consecutive bytes; W read ceil(T / 64) times, x ceil(N / 64) times, from L2 where it fits
+    /// Sync       one barrier per 64 of K
+    /// Target     gfx1201; expects `v_wmma_f32_16x16x16_bf16`, `ds_load_b128`, `ds_store_b128`, `global_load_b128`
+    /// Why        `Tile::choose`: few tokens or rows leave too few larger tiles
+    linear_bf16_n64_t64: false, 2, 2, 8, 4, 4, 2;
+
+    /// As `linear_bf16_n64_t64` by tiles of 128 × 64: a wave has 4 × 2 fragments, 6 loads for 8 matrix instructions.
+    ///
+    /// Workgroup  4 waves; grid = [ceil(N / 128), ceil(T / 64)]
+    /// LDS        24 576 B: two stages of 192 rows × 64 B
+    /// Registers  budget 192 VGPR (8 waves per SIMD, of which LDS lets 5 in), 0 spills: 64 of accumulators, 48 on their way, 48 of fragments
+    /// Memory     16 B per lane, 4 lanes on 64 consecutive bytes
+    /// Sync       one barrier per 32 of K
+    linear_bf16_n128_t64: false, 4, 2, 4, 4, 2, 2;
+
+    /// As `linear_bf16_n64_t64` by tiles of 128 × 128: a wave has 4 × 4 fragments, 8 loads for 16 matrix instructions.
+    ///
+    /// Workgroup  4 waves; grid = [ceil(N / 128), ceil(T / 128)]
+    /// LDS        32 768 B: two stages of 256 rows × 64 B
+    /// Registers  budget 240 VGPR (6 waves per SIMD, of which LDS lets 4 in), 0 spills: 128 of accumulators, 32 on their way, 64 of fragments
+    /// Memory     16 B per lane, 4 lanes on 64 consecutive bytes
+    /// Sync       one barrier per 32 of K
+    linear_bf16_n128_t128: false, 4, 4, 4, 4, 4, 1;
+
+    /// Matrix product added to the residual stream, by tiles of 64 × 64: y[t,n] += Σ_k x[t,k] · w[n,k]
+    ///
+    /// Input      w `[N, K]`, x `[T, K]` bf16 row-major; y `[T, N]` f32; K a multiple of 64; N, T ≥ 1
+    /// Output     y, every element read once and written once; overlaps nothing
+    /// Numerics   as `linear_bf16_n64_t64`, then one f32 addition: the bits of the product and `residual_add_f32`
+    /// Workgroup, Wave, LDS, Registers, Memory, Sync, Target   as `linear_bf16_n64_t64`; y is read as well
+    /// Why        saves a launch and 12·T·N bytes: the product is neither written nor read
+    linear_add_bf16_n64_t64: true, 2, 2, 8, 4, 4, 2;
+
+    /// As `linear_add_bf16_n64_t64` by tiles of 128 × 64, otherwise as `linear_bf16_n128_t64`.
+    linear_add_bf16_n128_t64: true, 4, 2, 4, 4, 2, 2;
+
+    /// As `linear_add_bf16_n64_t64` by tiles of 128 × 128, otherwise as `linear_bf16_n128_t128`.
+    linear_add_bf16_n128_t128: true, 4, 4, 4, 4, 4, 1;
+}

@@ -1,0 +1,233 @@
+//! Operations of several tokens: which kernel of the same matrix product is taken, and those that do in one launch what others do in
+//! several. As in the file above, each function checks its contract and launches.
+
+use device_ops::linear::{self, gated, qkv};
+use device_ops::prepare_heads;
+
+use super::{Kernels, KvCache, LaunchError, Op, Span, Stream};
+
+/// Which kernels multiply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gemm {
+    /// The fast one for the shape: GEMV for one token, else a tile with two LDS stages.
+    #[default]
+    Fast,
+    /// As [`Gemm::Fast`] for one token, else 64 × 64 tiles with one LDS stage: the rung below.
+    SingleStage,
+    /// The first rung.
+    Plain,
+}
+
+/// What there is for queries, keys and values each: weights, or rows of a pass.
+#[derive(Debug, Clone, Copy)]
+pub struct Qkv<'a> {
+    /// Of the queries.
+    pub q: &'a Span,
+    /// Of the keys.
+    pub k: &'a Span,
+    /// Of the values.
+    pub v: &'a Span,
+}
+
+impl Kernels {
+    /// `y[t,n] = Σ_k x[t,k] · w[n,k]`: `w` `[N, K]` bf16, `x` `[T, K]` bf16, `y` `[T, N]` f32. `shape` is T, N, K.
+    pub fn linear_by(
+        &self,
+        stream: &Stream,
+        w: &Span,
+        x: &Span,
+        y: &Span,
+        shape: [usize; 3],
+        gemm: Gemm,
+    ) -> Result<(), LaunchError> {
+        let op = Op("linear");
+        let args = op.product(stream, w, x, y, shape)?;
+        let linear::Args { tokens, n, .. } = args;
+        let (name, geometry) = match gemm {
+            Gemm::Plain => (linear::NAME_PLAIN, linear::geometry_plain(tokens, n)),
+            Gemm::SingleStage if tokens >= linear::WMMA_FROM_TOKENS => {
+                (linear::NAME_WMMA, linear::geometry_wmma(tokens, n))
+            }
+            Gemm::SingleStage | Gemm::Fast => (linear::name(tokens, n), linear::geometry(tokens, n)),
+        };
+        // SAFETY: 1. `Args` is that of all these kernels; 2. checked above; 3. the contract's geometry for the kernel named beside it;
+        // 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, name, geometry, &args) }
+    }
+
+    /// `y[t,n] += Σ_k x[t,k] · w[n,k]`, otherwise as [`Kernels::linear_by`]: a projection back into the residual stream `y`.
+    pub fn linear_add(
+        &self,
+        stream: &Stream,
+        w: &Span,
+        x: &Span,
+        y: &Span,
+        shape: [usize; 3],
+    ) -> Result<(), LaunchError> {
+        let op = Op("linear_add");
+        let args = op.product(stream, w, x, y, shape)?;
+        let tile = linear::Tile::choose(args.tokens, args.n);
+        let geometry = linear::geometry_tile(tile, args.tokens, args.n);
+        // SAFETY: 1. `Args` is that of these kernels; 2. checked above; 3. the geometry of the same tile; 4. one stream, and Spans keep
+        // memory alive.
+        unsafe { self.launch(stream, linear::name_add(tile), geometry, &args) }
+    }
+
+    /// Three products of the same `x` `[T, K]` bf16: `w.q` `[N, K]`, `w.k` and `w.v` `[NKV, K]` bf16 to `y.q` `[T, N]`, `y.k` and `y.v`
+    /// `[T, NKV]` f32. `shape` is T, N, NKV, K.
+    pub fn linear_qkv(
+        &self,
+        stream: &Stream,
+        w: Qkv<'_>,
+        x: &Span,
+        y: Qkv<'_>,
+        [tokens, n, n_kv, k]: [usize; 4],
+    ) -> Result<(), LaunchError> {
+        let op = Op("linear_qkv");
+        let t = op.tokens(tokens)?;
+        let rows = op.width("N", n, 1)?;
+        let rows_kv = op.width("N of keys and values", n_kv, 1)?;
+        let depth = op.width("K", k, linear::K_MULTIPLE as usize)?;
+        op.holds("q weight", w.q, &[n, k], 2)?;
+        op.holds("k weight", w.k, &[n_kv, k], 2)?;
+        op.holds("v weight", w.v, &[n_kv, k], 2)?;
+        op.holds("x", x, &[tokens, k], 2)?;
+        op.holds("q", y.q, &[tokens, n], 4)?;
+        op.holds("k", y.k, &[tokens, n_kv], 4)?;
+        op.holds("v", y.v, &[tokens, n_kv], 4)?;
+        op.apart(stream, &[w.q, w.k, w.v, x, y.q, y.k, y.v])?;
+        let tile = qkv::tile(t, rows, rows_kv);
+        let name = qkv::name(tile).ok_or_else(|| op.refuse(format!("no kernel of {tile:?}")))?;
+        let args = qkv::Args {
+            wq: w.q.address(),
+            wk: w.k.address(),
+            wv: w.v.address(),
+            x: x.address(),
+            q: y.q.address(),
+            key: y.k.address(),
+            value: y.v.address(),
+            tokens: t,
+            n: rows,
+            n_kv: rows_kv,
+            k: depth,
+        };
+        // SAFETY: 1. `Args` is that of both kernels; 2. checked above; 3. the geometry of the same tile; 4. one stream, and Spans keep
+        // memory alive.
+        unsafe { self.launch(stream, name, qkv::geometry(tile, t, rows, rows_kv), &args) }
+    }
+
+    /// `out[t,n] = silu(Σ_k x[t,k] · gate[n,k]) · Σ_k x[t,k] · up[n,k]`: `gate`, `up` `[N, K]`, `x` `[T, K]`, `out` `[T, N]`, all bf16.
+    /// `shape` is T, N, K.
+    pub fn linear_gated(
+        &self,
+        stream: &Stream,
+        [gate, up]: [&Span; 2],
+        x: &Span,
+        out: &Span,
+        [tokens, n, k]: [usize; 3],
+    ) -> Result<(), LaunchError> {
+        let op = Op("linear_gated");
+        let t = op.tokens(tokens)?;
+        let rows = op.width("N", n, gated::N_MULTIPLE as usize)?;
+        let depth = op.width("K", k, linear::K_MULTIPLE as usize)?;
+        op.holds("gate weight", gate, &[n, k], 2)?;
+        op.holds("up weight", up, &[n, k], 2)?;
+        op.holds("x", x, &[tokens, k], 2)?;
+        op.holds("output", out, &[tokens, n], 2)?;
+        op.apart(stream, &[gate, up, x, out])?;
+        let tile = gated::tile(t, rows);
+        let name = gated::name(tile).ok_or_else(|| op.refuse(format!("no kernel of {tile:?}")))?;
+        let args = gated::Args {
+            gate: gate.address(),
+            up: up.address(),
+            x: x.address(),
+            out: out.address(),
+            tokens: t,
+            n: rows,
+            k: depth,
+            pad: 0,
+        };
+        // SAFETY: 1. `Args` is that of both kernels; 2. checked above; 3. the geometry of the same tile; 4. one stream, and Spans keep
+        // memory alive.
+        unsafe { self.launch(stream, name, gated::geometry(tile, t, rows), &args) }
+    }
+
+    /// Norm and rotation of each head of `rows.q` `[T, heads, D]` f32 in place and of `rows.k` `[T, kv_heads, D]` into `cache`, where `rows.v`
+    /// goes as well, from `position` on; `norms` `[D]` bf16 of q and of k, `table` `[positions, D]` f32 as [`Kernels::rope`] reads it. `shape`
+    /// is T and heads.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the operation's own: rows, two norms, a table, a cache and three numbers"
+    )]
+    pub fn prepare_heads(
+        &self,
+        stream: &Stream,
+        rows: Qkv<'_>,
+        norms: [&Span; 2],
+        table: &Span,
+        cache: &KvCache<'_>,
+        [tokens, heads]: [usize; 2],
+        position: usize,
+        eps: f32,
+    ) -> Result<(), LaunchError> {
+        let op = Op("prepare_heads");
+        let t = op.tokens(tokens)?;
+        let q_heads = op.width("heads", heads, 1)?;
+        let shape = op.cache(cache)?;
+        let head_dim = cache.head_dim;
+        let name = prepare_heads::name(shape.head_dim).ok_or_else(|| op.no_head_dim(head_dim))?;
+        op.holds("queries", rows.q, &[tokens, heads, head_dim], 4)?;
+        op.holds("keys", rows.k, &[tokens, cache.kv_heads, head_dim], 4)?;
+        op.holds("values", rows.v, &[tokens, cache.kv_heads, head_dim], 4)?;
+        op.fits_u32("elements", tokens * (heads + 2 * cache.kv_heads) * head_dim)?;
+        op.holds("q norm", norms[0], &[head_dim], 2)?;
+        op.holds("k norm", norms[1], &[head_dim], 2)?;
+        let positions = table.bytes() / (head_dim * 4);
+        op.position(position, t, positions, "the rotary table")?;
+        op.holds("rotary table", table, &[positions, head_dim], 4)?;
+        let position = op.position(position, t, shape.capacity as usize, "the KV cache")?;
+        op.apart(stream, &[rows.q, rows.k, rows.v, norms[0], norms[1], table, cache.keys, cache.values])?;
+        op.epsilon(eps)?;
+        let args = prepare_heads::Args {
+            q: rows.q.address(),
+            k: rows.k.address(),
+            v: rows.v.address(),
+            wq: norms[0].address(),
+            wk: norms[1].address(),
+            table: table.address(),
+            k_cache: cache.keys.address(),
+            v_cache: cache.values.address(),
+            tokens: t,
+            heads: q_heads,
+            kv_heads: shape.kv_heads,
+            position,
+            capacity: shape.capacity,
+            eps,
+        };
+        let geometry = prepare_heads::geometry(t, q_heads, shape.kv_heads, shape.head_dim);
+        // SAFETY: 1. `Args` is that of both kernels, and the name is the one for this head_dim; 2. checked above; 3. the contract's
+        // geometry; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, name, geometry, &args) }
+    }
+}
+
+impl Op {
+    /// Checks one matrix product and gives its arguments.
+    fn product(
+        self,
+        stream: &Stream,
+        w: &Span,
+        x: &Span,
+        y: &Span,
+        [tokens, n, k]: [usize; 3],
+    ) -> Result<linear::Args, LaunchError> {
+        let t = self.tokens(tokens)?;
+        let rows = self.width("N", n, 1)?;
+        let depth = self.width("K", k, linear::K_MULTIPLE as usize)?;
+        self.holds("weight", w, &[n, k], 2)?;
+        self.holds("x", x, &[tokens, k], 2)?;
+        self.holds("y", y, &[tokens, n], 4)?;
+        self.apart(stream, &[w, x, y])?;
+        Ok(linear::Args { w: w.address(), x: x.address(), y: y.address(), tokens: t, n: rows, k: depth, pad: 0 })
+    }
+}
