@@ -2,6 +2,8 @@
 //! no model, no buffers and no launch. In the order a token meets them: [`embed`]; per layer [`rmsnorm`], [`linear`] (q, k, v),
 //! [`head_norm`], [`rope`], [`kv_append`], [`attention`], [`linear`] (o), [`residual_add`], [`rmsnorm`], [`linear`] (gate, up),
 //! [`swiglu`], [`linear`] (down), [`residual_add`]; at the end [`rmsnorm`], [`linear`] (lm_head), [`argmax`].
+//! Several tokens take several of these at once: [`linear::qkv`], [`prepare_heads`] (both norms, rotations and the append),
+//! [`linear::gated`] (gate, up, SwiGLU), and products that add to the residual stream.
 //!
 //! Dtypes: residual stream and outputs of matrix products f32; inputs of matrix products, weights and KV cache bf16; logits f32.
 //! Shapes use the letters of docs/NUMERICS.md. Every pointer an argument names is aligned to 16 bytes unless its contract says less;
