@@ -92,6 +92,15 @@ struct Writers {
     atomic: Record,
 }
 
+/// Who wrote all of a cell plainly and last, if that is one, or nobody, and no atomic was there: the usual case of 16 bytes a lane, which one
+/// look is enough for. `bytes` are those that are asked for.
+#[inline(always)]
+fn one_store(writers: &[Writers], bytes: u32) -> Option<Record> {
+    let first = writers.first()?.plain;
+    let alike = writers.iter().all(|writers| writers.plain == first && writers.atomic == Record::NOBODY);
+    (bytes == 0xffff && alike).then_some(first)
+}
+
 /// The shadow of some memory.
 #[derive(Debug, Default)]
 struct Shade {
@@ -301,7 +310,18 @@ impl Judge<'_> {
     fn load(&mut self, shade: &mut Shade, mine: Record, at: u64, address: u64, learns: &mut Vec<u64>) {
         let cell = (at / CELL_BYTES) as usize;
         let mut bytes = mine.bytes();
-        if let Some(writers) = shade.writers.get(4 * cell..4 * cell + 4) {
+        let writers = shade.writers.get(4 * cell..4 * cell + 4);
+        if let Some(alike) = writers.and_then(|writers| one_store(writers, bytes)) {
+            if alike.bytes() != 0 {
+                match self.order(alike) {
+                    Order::Before => {}
+                    order => {
+                        let unwaited = order == Order::Unwaited;
+                        self.conflict.get_or_insert((0, address, alike, true, unwaited));
+                    }
+                }
+            }
+        } else if let Some(writers) = writers {
             for (dword, writers) in writers.iter().enumerate() {
                 let part = mine.bytes() >> (4 * dword) & 15;
                 if part & (writers.plain.bytes() | writers.atomic.bytes()) == 0 {
@@ -347,7 +367,14 @@ impl Judge<'_> {
         let cell = (at / CELL_BYTES) as usize;
         let mut bytes = mine.bytes();
         let Some(writers) = shade.writers.get_mut(4 * cell..4 * cell + 4) else { return };
-        for (dword, writers) in writers.iter_mut().enumerate() {
+        let alike = one_store(writers, bytes);
+        if let Some(alike) = alike {
+            if alike.bytes() != 0 && !self.ordered(alike) {
+                self.conflict(0, address, alike, true);
+            }
+            writers.fill(Writers { plain: mine.with_bytes(15), atomic: Record::NOBODY });
+        }
+        for (dword, writers) in writers.iter_mut().enumerate().take(if alike.is_some() { 0 } else { 4 }) {
             let part = mine.bytes() >> (4 * dword) & 15;
             if part == 0 {
                 continue;
