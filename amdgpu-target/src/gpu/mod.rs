@@ -8,14 +8,16 @@
 #[cfg_attr(target_arch = "nvptx64", path = "nvptx/mod.rs")]
 mod machine;
 
+mod grid;
 mod lds;
 mod math;
 mod memory;
 mod reduce;
 
+pub use grid::GridBarrier;
 pub use lds::lds;
 pub use machine::{
-    ACC_COLUMNS, ACC_RUN, Acc, Fragment, acc_across_rows, acc_column, acc_column_of, acc_column_sums, acc_row,
+    ACC_COLUMNS, ACC_RUN, Acc, Fragment, Shared, acc_across_rows, acc_column, acc_column_of, acc_column_sums, acc_row,
     acc_to_array, barrier, end_wave, item_idx, lane_idx, lane_value, lds_place_a, other_half, pair_chunk,
     pair_half_rows, pair_operand_row, pair_row, schedule_fence, store_run, store_run_bf16, wave_idx, wave_max_u64,
     wave_uniform, wmma_bf16, workgroup_x, workgroup_y, workgroup_z,

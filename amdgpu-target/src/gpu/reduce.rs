@@ -1,11 +1,17 @@
 //! Reductions over the 32 lanes of a wave, in the machine's fixed tree: the same result in every lane and every run.
 
-use super::machine::reduce;
+use super::machine::{reduce, reduce_group};
 
 /// Sum over the wave; every lane gets it.
 #[inline(always)]
 pub fn wave_sum(x: f32) -> f32 {
     f32::from_bits(reduce(x.to_bits(), |a, b| (f32::from_bits(a) + f32::from_bits(b)).to_bits()))
+}
+
+/// Sum over the `LANES` lanes (8 or 16, aligned) that this lane is one of; each of them gets it.
+#[inline(always)]
+pub fn group_sum<const LANES: u32>(x: f32) -> f32 {
+    f32::from_bits(reduce_group::<LANES>(x.to_bits(), |a, b| (f32::from_bits(a) + f32::from_bits(b)).to_bits()))
 }
 
 /// Largest value of the wave; a NaN is passed over while another value is there.

@@ -29,18 +29,20 @@ pub const fn geometry(rows: u32) -> Geometry {
     Geometry { workgroups: [rows, 1, 1], waves: WAVES, lds_bytes: WAVES * 8 }
 }
 
+/// Orders like the logits: larger value first, of equal ones the lower id, NaN above all. ±0 are equal.
+#[cfg(gpu)]
+#[inline(always)]
+pub(crate) fn key(value: f32, id: u32) -> u64 {
+    let bits = (value + 0.0).to_bits();
+    let flip = if bits >> 31 == 1 { u32::MAX } else { 1 << 31 };
+    let order = if value.is_nan() { u32::MAX } else { bits ^ flip };
+    u64::from(order) << 32 | u64::from(!id)
+}
+
 #[cfg(gpu)]
 mod kernel {
+    use super::key;
     use amdgpu_target::gpu::{barrier, item_idx, lane_idx, lds, load, store, wave_idx, wave_max_u64, workgroup_x};
-
-    /// Orders like the logits: larger value first, of equal ones the lower id, NaN above all. ±0 are equal.
-    #[inline(always)]
-    fn key(value: f32, id: u32) -> u64 {
-        let bits = (value + 0.0).to_bits();
-        let flip = if bits >> 31 == 1 { u32::MAX } else { 1 << 31 };
-        let order = if value.is_nan() { u32::MAX } else { bits ^ flip };
-        u64::from(order) << 32 | u64::from(!id)
-    }
 
     /// Argmax: ids[r] = the lowest i with logits[r,i] = max_i logits[r,i]; 2³² − 1 if the row holds a NaN
     ///

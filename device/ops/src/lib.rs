@@ -4,6 +4,7 @@
 //! [`swiglu`], [`linear`] (down), [`residual_add`]; at the end [`rmsnorm`], [`linear`] (lm_head), [`argmax`].
 //! Several tokens take several of these at once: [`linear::qkv`], [`prepare_heads`] (both norms, rotations and the append),
 //! [`linear::gated`] (gate, up, SwiGLU), and products that add to the residual stream.
+//! [`decode`] is all of it for one token, fused.
 //!
 //! Dtypes: residual stream and outputs of matrix products f32; inputs of matrix products, weights and KV cache bf16; logits f32.
 //! Shapes use the letters of docs/NUMERICS.md. Every pointer an argument names is aligned to 16 bytes unless its contract says less;
@@ -17,6 +18,7 @@ mod contract;
 
 pub mod argmax;
 pub mod attention;
+pub mod decode;
 pub mod embed;
 pub mod head_norm;
 pub mod kv_append;
@@ -64,4 +66,12 @@ pub const KERNELS: &[Kernel] = &[
     Kernel { name: swiglu::NAME, fields: swiglu::Args::FIELDS, waves: swiglu::WAVES },
     Kernel { name: residual_add::NAME, fields: residual_add::Args::FIELDS, waves: residual_add::WAVES },
     Kernel { name: argmax::NAME, fields: argmax::Args::FIELDS, waves: argmax::WAVES },
+    Kernel { name: decode::NAME_ATTENTION_D64, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_ATTENTION_D128, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_MLP_D64, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_MLP_D128, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_HEAD_D64, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_HEAD_D128, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_PERSISTENT_D64, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_PERSISTENT_D128, fields: decode::Args::FIELDS, waves: decode::WAVES },
 ];

@@ -1,5 +1,6 @@
 //! LLVM intrinsics that `core::arch::amdgpu` does not offer. Declarations only; the wrappers beside this file say what they mean.
 
+use super::memory::{B64, B128};
 use super::wmma::{Acc, Fragment};
 
 #[allow(improper_ctypes, reason = "LLVM intrinsics take vectors by value; no C ABI is involved")]
@@ -15,6 +16,26 @@ unsafe extern "unadjusted" {
     pub safe fn sqrt(x: f32) -> f32;
     #[link_name = "llvm.amdgcn.s.wait.dscnt"]
     pub safe fn s_wait_dscnt(count: i16);
+    #[link_name = "llvm.amdgcn.s.wait.storecnt"]
+    pub safe fn s_wait_storecnt(count: i16);
+    // Buffer access: resource, offset of the lane, offset of the wave, and cache policy, a literal. An offset past the resource's
+    // size reads 0 and writes nothing.
+    #[link_name = "llvm.amdgcn.raw.buffer.load.i32"]
+    pub fn buffer_load_b32(resource: B128, offset: u32, base: u32, policy: u32) -> u32;
+    #[link_name = "llvm.amdgcn.raw.buffer.load.v2i32"]
+    pub fn buffer_load_b64(resource: B128, offset: u32, base: u32, policy: u32) -> B64;
+    #[link_name = "llvm.amdgcn.raw.buffer.load.v4i32"]
+    pub fn buffer_load_b128(resource: B128, offset: u32, base: u32, policy: u32) -> B128;
+    #[link_name = "llvm.amdgcn.raw.buffer.store.i16"]
+    pub fn buffer_store_b16(x: u16, resource: B128, offset: u32, base: u32, policy: u32);
+    #[link_name = "llvm.amdgcn.raw.buffer.store.i32"]
+    pub fn buffer_store_b32(x: u32, resource: B128, offset: u32, base: u32, policy: u32);
+    #[link_name = "llvm.amdgcn.raw.buffer.store.v2i32"]
+    pub fn buffer_store_b64(x: B64, resource: B128, offset: u32, base: u32, policy: u32);
+    #[link_name = "llvm.amdgcn.raw.buffer.store.v4i32"]
+    pub fn buffer_store_b128(x: B128, resource: B128, offset: u32, base: u32, policy: u32);
+    #[link_name = "llvm.amdgcn.raw.buffer.atomic.add.i32"]
+    pub fn buffer_atomic_add(x: u32, resource: B128, offset: u32, base: u32, policy: u32) -> u32;
     /// All lanes of the wave must be live.
     #[link_name = "llvm.amdgcn.wmma.f32.16x16x16.bf16.v8f32.v8i16"]
     pub fn wmma_f32_16x16x16_bf16(a: Fragment, b: Fragment, c: Acc) -> Acc;

@@ -80,6 +80,16 @@ pub fn reduce(x: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
     combine(x, other_half(x))
 }
 
+/// Combines `x` of the `LANES` lanes (8 or 16, aligned) that this lane is one of, by the first steps of the wave's tree.
+#[inline(always)]
+pub fn reduce_group<const LANES: u32>(x: u32, combine: impl Fn(u32, u32) -> u32) -> u32 {
+    const { assert!(LANES == 8 || LANES == 16) };
+    let x = combine(x, row_xor::<0x161>(x));
+    let x = combine(x, row_xor::<0x162>(x));
+    let x = combine(x, row_xor::<0x164>(x));
+    if LANES == 16 { combine(x, row_xor::<0x168>(x)) } else { x }
+}
+
 /// Largest value of the wave, unsigned 64-bit.
 #[inline(always)]
 pub fn wave_max_u64(x: u64) -> u64 {

@@ -1,5 +1,5 @@
 //! The workgroup barrier and the end of a wave. Nothing here passes global memory between waves: in WGP mode that needs more than
-//! a barrier, and no kernel does it.
+//! a barrier; `grid` has it.
 
 use core::arch::amdgpu as arch;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -31,4 +31,10 @@ pub fn end_wave() -> ! {
 pub fn schedule_fence() {
     // SAFETY: it only limits the scheduler; 0 lets nothing pass.
     unsafe { arch::sched_barrier::<0>() };
+}
+
+/// Lets other waves go first for about 64 cycles: for a loop that waits on memory.
+#[inline(always)]
+pub fn pause() {
+    arch::s_sleep::<1>();
 }

@@ -24,3 +24,10 @@ pub fn end_wave() -> ! {
 /// On the other machine a line the compiler moves nothing over; ptxas, which schedules here, has no such line.
 #[inline(always)]
 pub fn schedule_fence() {}
+
+/// Lets other waves go first for a moment: for a loop that waits on memory.
+#[inline(always)]
+pub fn pause() {
+    // SAFETY: a hint.
+    unsafe { asm!("nanosleep.u32 20;", options(nostack, nomem)) }
+}
