@@ -27,4 +27,4 @@ pub use memory::{
     B64, B128, bf16x4, bf16x8, bf16x8_number, load, load_f32x2, load_f32x4, load_offset, pack_bf16, store, store_f32x2,
     store_f32x4, unpack_bf16,
 };
-pub use reduce::{wave_max, wave_sum};
+pub use reduce::{group_sum, wave_max, wave_sum};

@@ -1,7 +1,7 @@
 //! LLVM intrinsics that `core::arch::amdgpu` does not offer. Declarations only; the wrappers beside this file say what they mean.
 
-use super::memory::{B64, B128};
 use super::wmma::{Acc, Fragment};
+use crate::gpu::memory::{B64, B128};
 
 #[allow(improper_ctypes, reason = "LLVM intrinsics take vectors by value; no C ABI is involved")]
 // SAFETY: names and types are those of LLVM 22's AMDGPU intrinsics for gfx12; a wrong one fails at instruction selection.
