@@ -11,6 +11,7 @@ use crate::cpu::{CpuBackend, CpuOptions};
 use crate::engine::Engine;
 use crate::gpu::{self, GpuKind};
 use crate::hip::Selector;
+use crate::hip::decode::DecodePlan;
 use crate::hip::system::Surroundings;
 use crate::model::config::ModelConfig;
 use crate::model::ops::Ops;
@@ -64,6 +65,30 @@ pub(super) enum Backend {
     Emulator,
 }
 
+/// `--plan`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum DecodeBy {
+    /// Each operation a launch: the baseline
+    Unfused,
+    /// Two launches per layer
+    Fused,
+    /// The same, recorded once as a graph
+    Graph,
+    /// One launch for several tokens
+    Persistent,
+}
+
+impl DecodeBy {
+    fn plan(self) -> Option<DecodePlan> {
+        match self {
+            DecodeBy::Unfused => None,
+            DecodeBy::Fused => Some(DecodePlan::Fused),
+            DecodeBy::Graph => Some(DecodePlan::Graph),
+            DecodeBy::Persistent => Some(DecodePlan::Persistent),
+        }
+    }
+}
+
 /// Where to compute.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Machine")]
@@ -71,6 +96,9 @@ pub(super) struct BackendArgs {
     /// Where to compute
     #[arg(long, value_enum, env = "ZYNFER_BACKEND", default_value_t = Backend::Auto, hide_env_values = true, value_name = "NAME")]
     backend: Backend,
+    /// How a GPU decodes: operation by operation, or by fused kernels [default: persistent on a card, unfused on the emulator]
+    #[arg(long, value_enum, env = "ZYNFER_PLAN", hide_env_values = true, value_name = "PLAN")]
+    plan: Option<DecodeBy>,
     /// Which GPU: a number, GPU-<id> or auto
     #[arg(long, env = "ZYNFER_DEVICE", hide_env_values = true, default_value = "auto", value_name = "N")]
     device: String,
@@ -234,6 +262,11 @@ pub(super) fn open_backend(
         Backend::Auto => choose_backend(args.hip_library.as_ref(), ui)?,
     };
     let Some(kind) = kind else {
+        if let Some(plan) = args.plan.filter(|plan| *plan != DecodeBy::Unfused) {
+            let name =
+                clap::ValueEnum::to_possible_value(&plan).map_or_else(String::new, |name| name.get_name().into());
+            return Err(CliError::usage(format!("--plan {name} is a GPU's, but the backend is cpu")));
+        }
         let options = CpuOptions { threads: args.threads, ..CpuOptions::new(context) };
         let backend = CpuBackend::new(config, weights, source, options);
         return Ok(Box::new(backend.map_err(CliError::failed)?));
@@ -241,7 +274,10 @@ pub(super) fn open_backend(
     if kind == GpuKind::Emulator {
         check_list()?;
     }
-    let options = gpu::Options { hip_library: args.hip_library.clone(), ..gpu::Options::new(context)? };
+    // A card gains most from the fewest launches; the emulator has none to save, and the operations' kernels are less to execute.
+    let plan = args.plan.unwrap_or(if kind == GpuKind::Emulator { DecodeBy::Unfused } else { DecodeBy::Persistent });
+    let (hip_library, decode) = (args.hip_library.clone(), plan.plan());
+    let options = gpu::Options { hip_library, decode, ..gpu::Options::new(context)? };
     let opened = gpu::open(kind, &args.device, config, weights, source.as_ref(), &options)?;
     for note in &opened.notes {
         ui.aside(note);

@@ -10,7 +10,7 @@ pub mod sampler;
 pub mod stop;
 pub mod timing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 pub use self::{
     error::{EngineError, RequestError, SampleError},
@@ -154,6 +154,8 @@ pub struct Engine {
     vocab_size: usize,
     end_ids: BTreeSet<u32>,
     cached: Vec<u32>,
+    /// Ids a backend chose beyond those that were taken: next first.
+    chosen: VecDeque<u32>,
     logits: Vec<f32>,
     clock: Box<dyn Clock>,
 }
@@ -176,6 +178,7 @@ impl Engine {
             vocab_size: config.vocab_size,
             end_ids: end_ids.into_iter().collect(),
             cached: Vec::with_capacity(context),
+            chosen: VecDeque::new(),
             logits: Vec::new(),
             clock: Box::<SystemClock>::default(),
         })
@@ -267,6 +270,8 @@ impl Engine {
         let mut sampler = Sampler::new(request.sampling, &request.prompt)?;
         let mut stops = StopMatcher::new(&request.stop)?;
         let start = self.clock.now();
+        let ends = if request.ignore_eos { BTreeSet::new() } else { self.end_ids.clone() };
+        let ends: Vec<u32> = ends.iter().chain(&request.stop_token_ids).copied().collect();
         let cached_tokens = self.reuse(&request.prompt);
         let mut timings = Timings { prompt_tokens: request.prompt.len(), cached_tokens, ..Default::default() };
         let mut outcome = Outcome {
@@ -297,13 +302,13 @@ impl Engine {
             timings.decode = now - first;
             let index = outcome.tokens.len();
             outcome.tokens.push(id);
-            let ends = request.stop_token_ids.contains(&id) || (!request.ignore_eos && self.end_ids.contains(&id));
-            let (text, stopped) = if ends { (String::new(), true) } else { stops.push(&detokenize.push(id)) };
+            let last = ends.contains(&id);
+            let (text, stopped) = if last { (String::new(), true) } else { stops.push(&detokenize.push(id)) };
             outcome.text.push_str(&text);
             let flow = on_event(Event::Token { index, id, text: &text });
             if stopped {
                 outcome.finish_reason = FinishReason::Stop;
-                outcome.stop_token = ends.then_some(id);
+                outcome.stop_token = last.then_some(id);
                 break;
             }
             if flow == Flow::Cancel {
@@ -312,7 +317,7 @@ impl Engine {
             }
             // The last token of the budget is shown and never evaluated: nothing would read its logits.
             if outcome.tokens.len() < budget {
-                self.pass(&[id], 1)?;
+                self.step(id, budget - outcome.tokens.len(), &sampler, &ends)?;
             }
         }
         if first.is_none() {
@@ -347,6 +352,7 @@ impl Engine {
     /// Cuts the cached sequence to what it shares with `prompt` and gives its length. One token at least stays to be evaluated:
     /// the logits come from it.
     fn reuse(&mut self, prompt: &[u32]) -> usize {
+        self.chosen.clear();
         let common = self.cached.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         self.cached.truncate(common.min(prompt.len() - 1));
         self.cached.len()
@@ -380,8 +386,40 @@ impl Engine {
         Ok(())
     }
 
+    /// Evaluates a chosen token, so that the next can be chosen; `remaining` will be at most. Where the backend chooses by itself it may
+    /// run ahead: then the cache knows tokens that nobody has taken yet, which is no harm if nobody does.
+    fn step(&mut self, id: u32, remaining: usize, sampler: &Sampler, ends: &[u32]) -> Result<(), EngineError> {
+        if !self.chosen.is_empty() {
+            return Ok(()); // `id` came from there: it is evaluated
+        }
+        let block = self.ops.decode_block();
+        if block == 0 {
+            return self.pass(&[id], 1);
+        }
+        let position = self.cached.len();
+        if !sampler.params().is_plain_greedy() {
+            let done = self.ops.decode_logits(id, position);
+            self.trusted(done)?;
+            self.cached.push(id);
+            return Ok(());
+        }
+        let count = block.min(remaining).min(self.context_len() - position);
+        let chosen = self.ops.decode_greedy(id, position, count, ends);
+        let chosen = self.trusted(chosen)?;
+        let Some((_, evaluated)) = chosen.split_last() else {
+            return self.trusted(Err(BackendError("decode chose no token".into())));
+        };
+        self.cached.push(id);
+        self.cached.extend_from_slice(evaluated);
+        self.chosen.extend(chosen);
+        Ok(())
+    }
+
     /// The next token, and when its logits were there.
     fn choose(&mut self, sampler: &mut Sampler) -> Result<(u32, std::time::Duration), EngineError> {
+        if let Some(id) = self.chosen.pop_front() {
+            return Ok((id, self.clock.now()));
+        }
         if sampler.params().is_plain_greedy() {
             let id = self.ops.argmax();
             let id = self.trusted(id)?;
@@ -412,6 +450,7 @@ impl Engine {
     fn trusted<T>(&mut self, result: Result<T, BackendError>) -> Result<T, EngineError> {
         result.map_err(|source| {
             self.cached.clear();
+            self.chosen.clear();
             EngineError::Backend { backend: self.ops.name(), source }
         })
     }

@@ -3,20 +3,24 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use device_ops::decode::{MAX_GRID, Shape, WAVES};
+
+use crate::hip::decode::{DecodeError, DecodeModel, DecodePlan, Decoder};
 use crate::hip::kernels::{Gemm, Kernels, LoadError};
 use crate::hip::library::KNOWS_GFX1201;
 use crate::hip::{
-    Buffer, Context, DeviceError, HipError, Library, LibraryError, Search, Selector, Span, Stream, choose, devices,
-    system,
+    Buffer, Context, DeviceError, DeviceInfo, HipError, Library, LibraryError, Search, Selector, Span, SpanError,
+    Stream, choose, devices, system,
 };
 use crate::model::config::ModelConfig;
-use crate::model::ops::Ops;
+use crate::model::ops::{Act, Ops, TensorId};
 use crate::model::rope::RopeTable;
 use crate::model::weights::{Dtype, TensorSource, WeightError, Weights};
 
+use super::arena::Arena;
 use super::code_object;
 use super::operations::Gpu;
-use super::plan::{ACTS, Plan, PlanError};
+use super::plan::{ACTS, Plan, PlanError, decode_shape};
 
 /// Which library stands behind HIP's C ABI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +117,10 @@ pub struct Options {
     pub attention: Rung,
     /// `--hip-library`.
     pub hip_library: Option<OsString>,
+    /// Decode's fused kernels and how they are launched; `None` takes the operations one by one.
+    pub decode: Option<DecodePlan>,
+    /// Workgroups of decode's kernels; `None` takes as many as the card runs at once.
+    pub workgroups: Option<u32>,
 }
 
 impl Options {
@@ -120,7 +128,7 @@ impl Options {
     pub const MAX_CHUNK: usize = 512;
 
     /// For a context of `context_len`, with kernels as `ZYNFER_GEMM` (`plain`, `single-stage` or `fast`) and `ZYNFER_ATTENTION`
-    /// (`plain` or `fast`) say.
+    /// (`plain` or `fast`) say, decode one operation at a time, and `ZYNFER_DECODE_WORKGROUPS`.
     ///
     /// # Errors
     /// A variable with another value.
@@ -128,7 +136,15 @@ impl Options {
         let value = std::env::var_os("ZYNFER_GEMM");
         let gemm = parse_gemm("ZYNFER_GEMM", value.as_ref().map(|value| value.to_string_lossy()).as_deref())?;
         let attention = Rung::from_env("ZYNFER_ATTENTION")?;
-        Ok(Self { context_len, max_chunk: Self::MAX_CHUNK, gemm, attention, hip_library: None })
+        let workgroups = match std::env::var_os(WORKGROUPS) {
+            None => None,
+            Some(value) => match value.to_str().map(str::parse) {
+                Some(Ok(count)) if (1..=device_ops::decode::MAX_GRID).contains(&count) => Some(count),
+                _ => return Err(OpenError::Workgroups { value: value.to_string_lossy().into() }),
+            },
+        };
+        let (max_chunk, hip_library, decode) = (Self::MAX_CHUNK, None, None);
+        Ok(Self { context_len, max_chunk, gemm, attention, hip_library, decode, workgroups })
     }
 }
 
@@ -177,6 +193,15 @@ pub enum OpenError {
     /// The code object asked for is not in this build.
     #[error(transparent)]
     CodeObject(#[from] code_object::ChoiceError),
+    /// Another number of workgroups than decode's kernels take.
+    #[error("{WORKGROUPS}=`{value}` is not a number from 1 to {}", device_ops::decode::MAX_GRID)]
+    Workgroups {
+        /// Its value.
+        value: String,
+    },
+    /// Fused decode cannot be had.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
     /// The kernels do not fit the model's shape.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -211,7 +236,13 @@ pub enum OpenError {
     /// A HIP call failed.
     #[error(transparent)]
     Hip(#[from] HipError),
+    /// A plan that does not hold what it counts.
+    #[error(transparent)]
+    Span(#[from] SpanError),
 }
+
+/// Overrides how many workgroups decode's kernels have, for measurements and for tests on small models.
+const WORKGROUPS: &str = "ZYNFER_DECODE_WORKGROUPS";
 
 /// Opens `kind` on `device` (`auto`, a number, or `GPU-` and an id) and loads a model onto it.
 ///
@@ -307,26 +338,27 @@ fn upload(
 ) -> Result<Gpu, OpenError> {
     let stream = Stream::new(context)?;
     let allocate = |bytes: usize| -> Result<Span, HipError> { Ok(Buffer::new(context, bytes)?.span()) };
+    let arena = Arena::new(weights).ok_or(PlanError::Overflow("weights"))?;
+    let all = allocate(arena.bytes())?;
     let mut tensors = Vec::with_capacity(weights.specs().len());
-    for spec in weights.specs() {
+    for (index, spec) in weights.specs().iter().enumerate() {
         let tensor = source
             .tensor(&spec.name)
             .ok_or_else(|| WeightError::Missing { name: spec.name.clone(), expected: spec.shape.clone() })?;
         if tensor.dtype != Dtype::Bf16 {
             return Err(OpenError::Dtype { name: spec.name.clone(), found: tensor.dtype.name() });
         }
-        let span = allocate(tensor.bytes.len())?;
+        let span = all.part(arena.offset(TensorId(index)), tensor.bytes.len())?;
         stream.write(&span, tensor.bytes)?;
         tensors.push(span);
     }
-    let mut caches = Vec::with_capacity(config.num_hidden_layers);
-    for _ in 0..config.num_hidden_layers {
-        let (keys, values) = (allocate(plan.cache_bytes)?, allocate(plan.cache_bytes)?);
-        // Attention reads whole blocks of positions and masks those that are not there: they must hold numbers, not noise.
-        stream.fill(&keys, 0)?;
-        stream.fill(&values, 0)?;
-        caches.push((keys, values));
-    }
+    let cache = allocate(plan.all_cache_bytes)?;
+    // Attention reads whole blocks of positions and masks those that are not there: they must hold numbers, not noise.
+    stream.fill(&cache, 0)?;
+    let part = |index: usize| cache.part(index * plan.cache_bytes, plan.cache_bytes);
+    let caches = (0..config.num_hidden_layers)
+        .map(|layer| Ok((part(2 * layer)?, part(2 * layer + 1)?)))
+        .collect::<Result<Vec<_>, SpanError>>()?;
     let rope = allocate(plan.rope_bytes)?;
     stream.write(&rope, bytemuck::cast_slice(&rope_rows(config, plan.context_len)))?;
     let mut acts = Vec::with_capacity(ACTS.len());
@@ -335,6 +367,26 @@ fn upload(
         acts.push((act, allocate(bytes)?));
     }
     let ids = allocate(plan.ids_bytes())?;
+    let decoder = match options.decode {
+        None => None,
+        Some(how) => {
+            let refused = |what: &str| DecodeError::Refused(what.into());
+            let logits = acts.iter().find(|(act, _)| *act == Act::Logits).map(|(_, span)| span.clone());
+            let model = DecodeModel {
+                shape: decode_shape(config).ok_or_else(|| refused("the model's sizes are too large"))?,
+                layers: config.num_hidden_layers,
+                eps: config.rms_norm_eps as f32,
+                capacity: plan.capacity,
+                weights: all.clone(),
+                places: arena.places(weights).ok_or_else(|| refused("layers are not alike"))?,
+                cache: cache.clone(),
+                rope: rope.clone(),
+                logits: logits.ok_or_else(|| refused("no logits"))?,
+            };
+            let workgroups = options.workgroups.unwrap_or_else(|| workgroups(context.device(), &model.shape));
+            Some(Decoder::new(&stream, model, how, workgroups)?)
+        }
+    };
     stream.synchronize()?;
     Ok(Gpu::new(
         kind,
@@ -349,7 +401,16 @@ fn upload(
         ids,
         plan,
         options,
+        decoder,
     ))
+}
+
+/// Workgroups of decode's kernels that surely run at once: two for each of HIP's multiprocessors, which are pairs of compute units here.
+/// A model that is too small for them gets fewer, so that each wave has a row.
+fn workgroups(device: &DeviceInfo, shape: &Shape) -> u32 {
+    const PER_MULTIPROCESSOR: u32 = 2;
+    let rows = (shape.q() + 2 * shape.kv()).max(2 * shape.intermediate).max(shape.vocab / 8);
+    (device.multiprocessor_count * PER_MULTIPROCESSOR).min(rows.div_ceil(WAVES)).clamp(1, MAX_GRID)
 }
 
 /// The rotary table as the kernel reads it: row `p` holds the cosines of position `p`, then its sines.

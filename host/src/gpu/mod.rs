@@ -2,6 +2,7 @@
 //! weights once, straight from where they are mapped, plans all memory at load ([`plan`]) and allocates nothing after. It deliberately
 //! holds no unsafe and no geometry: each operation is one checked call of [`crate::hip::kernels`].
 
+pub mod arena;
 pub mod code_object;
 mod load;
 mod operations;

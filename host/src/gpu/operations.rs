@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::hip::decode::{DecodeError, Decoder};
 use crate::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Qkv};
 use crate::hip::{HipError, Span, SpanError, Stream};
 use crate::model::config::ModelConfig;
@@ -30,6 +31,7 @@ pub struct Gpu {
     attention: Rung,
     pass: Option<Pass>,
     logits_rows: usize,
+    decoder: Option<Decoder>,
 }
 
 /// What `embed` began.
@@ -46,6 +48,11 @@ impl From<LaunchError> for BackendError {
 }
 impl From<HipError> for BackendError {
     fn from(error: HipError) -> Self {
+        Self(error.to_string())
+    }
+}
+impl From<DecodeError> for BackendError {
+    fn from(error: DecodeError) -> Self {
         Self(error.to_string())
     }
 }
@@ -74,6 +81,7 @@ impl Gpu {
         ids: Span,
         plan: Plan,
         options: &Options,
+        decoder: Option<Decoder>,
     ) -> Self {
         Self {
             stream,
@@ -91,6 +99,7 @@ impl Gpu {
             attention: options.attention,
             pass: None,
             logits_rows: 0,
+            decoder,
         }
     }
 
@@ -379,6 +388,34 @@ impl Ops for Gpu {
             value if value.is_finite() => Ok(id),
             value => refuse(format!("argmax: logit of token {id} is {value}, a finite number expected")),
         }
+    }
+
+    fn decode_block(&self) -> usize {
+        self.decoder.as_ref().map_or(0, |decoder| decoder.plan().block())
+    }
+
+    fn decode_greedy(
+        &mut self,
+        id: u32,
+        position: usize,
+        count: usize,
+        ends: &[u32],
+    ) -> Result<Vec<u32>, BackendError> {
+        (self.pass, self.logits_rows) = (None, 0);
+        let Some(decoder) = &mut self.decoder else {
+            return refuse("decode: the operations are taken one by one".into());
+        };
+        Ok(decoder.greedy(&self.stream, &self.kernels, id, position, count, ends)?)
+    }
+
+    fn decode_logits(&mut self, id: u32, position: usize) -> OpResult {
+        (self.pass, self.logits_rows) = (None, 0);
+        let Some(decoder) = &mut self.decoder else {
+            return refuse("decode: the operations are taken one by one".into());
+        };
+        decoder.logits(&self.stream, &self.kernels, id, position)?;
+        self.logits_rows = 1;
+        Ok(())
     }
 
     fn read_hidden(&mut self, out: &mut Vec<f32>) -> OpResult {

@@ -3,8 +3,11 @@
 
 use std::fmt;
 
+use device_ops::decode::{MAX_HIDDEN, Shape};
 use device_ops::kv_append;
 
+use super::arena::Arena;
+use crate::hip::decode::work_bytes;
 use crate::model::config::ModelConfig;
 use crate::model::ops::Act;
 use crate::model::weights::Weights;
@@ -33,6 +36,8 @@ pub struct Plan {
     pub activation_bytes: usize,
     /// The rotary table.
     pub rope_bytes: usize,
+    /// What fused decode passes between its phases; 0 where its kernels have no such shape.
+    pub decode_bytes: usize,
 }
 
 /// Elements of a row of an activation, and bytes of an element.
@@ -113,12 +118,9 @@ impl Plan {
             all_cache_bytes,
             activation_bytes: 0,
             rope_bytes,
+            decode_bytes: decode_shape(config).map_or(0, |shape| work_bytes(&shape)),
         };
-        for spec in weights.specs() {
-            let bytes = product(&spec.shape).and_then(|elements| elements.checked_mul(2));
-            let sum = bytes.and_then(|bytes| plan.weight_bytes.checked_add(bytes));
-            plan.weight_bytes = sum.ok_or_else(overflow("weights"))?;
-        }
+        plan.weight_bytes = Arena::new(weights).ok_or_else(overflow("weights"))?.bytes();
         let mut activations = plan.ids_bytes();
         for act in ACTS {
             let sum = plan.act_bytes(config, act).and_then(|bytes| activations.checked_add(bytes));
@@ -148,7 +150,7 @@ impl Plan {
     }
 
     fn checked_total(&self) -> Option<usize> {
-        [self.weight_bytes, self.all_cache_bytes, self.activation_bytes, self.rope_bytes]
+        [self.weight_bytes, self.all_cache_bytes, self.activation_bytes, self.rope_bytes, self.decode_bytes]
             .iter()
             .try_fold(0usize, |sum, &bytes| sum.checked_add(bytes))
     }
@@ -159,9 +161,27 @@ impl fmt::Display for Plan {
         write!(
             f,
             "weights {} + KV cache for {} tokens {} + activations {} + rotary table {} bytes",
-            self.weight_bytes, self.context_len, self.all_cache_bytes, self.activation_bytes, self.rope_bytes
+            self.weight_bytes,
+            self.context_len,
+            self.all_cache_bytes,
+            self.activation_bytes + self.decode_bytes,
+            self.rope_bytes
         )
     }
+}
+
+/// The sizes as decode's kernels count them, if they have kernels.
+pub fn decode_shape(config: &ModelConfig) -> Option<Shape> {
+    let u32 = |x: usize| u32::try_from(x).ok();
+    Some(Shape {
+        hidden: u32(config.hidden_size).filter(|&hidden| hidden <= MAX_HIDDEN)?,
+        heads: u32(config.num_attention_heads)?,
+        kv_heads: u32(config.num_key_value_heads)?,
+        head_dim: u32(config.head_dim)?,
+        intermediate: u32(config.intermediate_size).filter(|&width| width <= u32::MAX >> 8)?,
+        vocab: u32(config.vocab_size).filter(|&vocab| vocab <= u32::MAX - 1024)?,
+    })
+    .filter(|shape| config.q_size() <= (u32::MAX >> 8) as usize && shape.kv_heads > 0)
 }
 
 fn product(factors: &[usize]) -> Option<usize> {

@@ -104,6 +104,23 @@ impl Kernels {
         Ok(())
     }
 
+    /// A kernel whose workgroups all run at once, over `spans`, which may not overlap.
+    ///
+    /// # Safety
+    /// Points 1 to 4 of [`Stream::launch`]; `name` is a kernel whose arguments are `args`; the grid is not larger than what runs at once.
+    pub(super) unsafe fn launch_resident<A: bytemuck::Pod>(
+        &self,
+        stream: &Stream,
+        name: &'static str,
+        geometry: Geometry,
+        args: &A,
+        spans: &[&Span],
+    ) -> Result<(), LaunchError> {
+        Op(name).apart(stream, spans)?;
+        // SAFETY: the caller's.
+        unsafe { self.launch(stream, name, geometry, args) }
+    }
+
     /// `out[t] = table[ids[t]]`: `table` `[V, H]` bf16, `out` `[T, H]` f32. `ids` are checked against V and copied to `device_ids`
     /// `[T]` u32, which waits for earlier work on the stream.
     pub fn embed(

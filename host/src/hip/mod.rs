@@ -1,9 +1,10 @@
 //! The only place that knows HIP. [`ffi`] is the table of symbols, [`library`] finds and opens a library with HIP's C ABI (AMD's
 //! or the emulator's: the same code), the rest owns what it hands out: [`device`], [`memory`], [`stream`], [`graph`],
 //! [`module`]. It
-//! deliberately knows no model and no operation but through their kernels' argument blocks, in [`kernels`].
+//! deliberately knows no model and no operation but through their kernels' argument blocks, in [`kernels`] and [`decode`].
 #![allow(unsafe_code, reason = "foreign functions: each block is argued, docs/SAFETY.md says what a launch must keep")]
 
+pub mod decode;
 pub mod device;
 pub mod error;
 pub mod ffi;

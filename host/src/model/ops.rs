@@ -109,6 +109,28 @@ pub trait Ops: Send {
     /// Final norm and lm_head over the last `rows` tokens of this pass: Logits `[rows, V]`.
     fn logits(&mut self, norm: TensorId, lm_head: TensorId, rows: usize) -> OpResult;
 
+    /// Most tokens of one [`Ops::decode_greedy`]; 0 where the backend takes operations one by one only.
+    fn decode_block(&self) -> usize {
+        0
+    }
+    /// Evaluates `id` at `position`, then each id that the largest logit chooses, and waits: the chosen ids, `count` of them or up to one of
+    /// `ends`. The cache holds every evaluated token after; the activations hold nothing.
+    fn decode_greedy(
+        &mut self,
+        id: u32,
+        position: usize,
+        count: usize,
+        ends: &[u32],
+    ) -> Result<Vec<u32>, BackendError> {
+        let _ = (id, position, count, ends);
+        Err(BackendError("this backend takes operations one by one".into()))
+    }
+    /// Evaluates `id` at `position`: Logits `[1, V]`.
+    fn decode_logits(&mut self, id: u32, position: usize) -> OpResult {
+        let _ = (id, position);
+        Err(BackendError("this backend takes operations one by one".into()))
+    }
+
     /// Wave-instructions that this process has executed so far, where the backend counts them: the emulator does.
     fn wave_instructions(&self) -> Option<u64> {
         None

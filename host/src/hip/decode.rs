@@ -1,0 +1,440 @@
+//! Decode by fused kernels: a token's layers in few launches or one. What the kernels read beside their arguments (which token stands
+//! where) is device memory that only this file writes, so that with its checks no call can make a kernel leave its buffers. Prefill is
+//! not here, nor is anything that samples.
+
+use device_ops::decode::{self, Args, INFINITE_ID, MAX_ENDS, MAX_GRID, MAX_HIDDEN, NAN_ID, Names, Shape, UNIT, Work};
+
+use super::error::HipError;
+use super::graph::GraphExec;
+use super::kernels::{Kernels, LaunchError};
+use super::memory::{Buffer, Span};
+use super::stream::Stream;
+
+/// How a token's layers are launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DecodePlan {
+    /// Two launches per layer, one at the end.
+    Fused,
+    /// The same, recorded once and launched as a graph.
+    Graph,
+    /// One launch for several tokens.
+    Persistent,
+}
+
+impl DecodePlan {
+    /// Most tokens of one call.
+    pub fn block(self) -> usize {
+        match self {
+            Self::Fused | Self::Graph => 1,
+            Self::Persistent => MAX_TOKENS,
+        }
+    }
+}
+
+/// Most tokens of one persistent launch: a user who stops a text waits for no more than these.
+pub const MAX_TOKENS: usize = 16;
+
+/// Where each tensor lies in the block of all weights, in bytes from its start. A layer's are the first layer's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WeightPlaces {
+    /// From a layer's tensors to the next layer's.
+    pub layer_stride: usize,
+    /// `[V, H]`.
+    pub embed: usize,
+    /// `[H]`.
+    pub input_norm: usize,
+    /// q, k, v `[Q + 2K, H]`.
+    pub qkv: usize,
+    /// `[D]`.
+    pub q_norm: usize,
+    /// `[D]`.
+    pub k_norm: usize,
+    /// `[H, Q]`.
+    pub o: usize,
+    /// `[H]`.
+    pub post_norm: usize,
+    /// `[I, H]`.
+    pub gate: usize,
+    /// `[I, H]`.
+    pub up: usize,
+    /// `[H, I]`.
+    pub down: usize,
+    /// `[H]`.
+    pub norm: usize,
+    /// `[V, H]`.
+    pub head: usize,
+}
+
+/// What a [`Decoder`] is made for.
+#[derive(Debug, Clone)]
+pub struct DecodeModel {
+    /// Sizes.
+    pub shape: Shape,
+    /// Layers.
+    pub layers: usize,
+    /// ε of the norms.
+    pub eps: f32,
+    /// Positions the cache holds.
+    pub capacity: usize,
+    /// All weights.
+    pub weights: Span,
+    /// Where they are in it.
+    pub places: WeightPlaces,
+    /// Per layer keys `[kv_heads, capacity, D]`, then values `[kv_heads, D, capacity]`, bf16.
+    pub cache: Span,
+    /// `[positions, D]` f32.
+    pub rope: Span,
+    /// `[V]` f32 at least.
+    pub logits: Span,
+}
+
+/// Which launch.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Attention(u32),
+    Mlp(u32),
+    Head,
+    Persistent(u32),
+}
+
+/// Where the next token stands, which it is, and which ids end a launch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct State {
+    position: u32,
+    id: u32,
+    ends: Vec<u32>,
+}
+
+/// Decode of one sequence on one card.
+pub struct Decoder {
+    model: DecodeModel,
+    names: Names,
+    args: Args,
+    geometry: device_ops::Geometry,
+    positions: usize,
+    work: Span,
+    ids: Span,
+    plan: DecodePlan,
+    /// What the card's state is, if known.
+    state: Option<State>,
+    /// Recorded steps: without logits, with them.
+    graphs: [Option<GraphExec>; 2],
+}
+
+/// Why a token was not decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The model has a shape, or the card a size, that these kernels are not made for.
+    #[error("decode: {0}")]
+    Refused(String),
+    /// A launch.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A call.
+    #[error(transparent)]
+    Hip(#[from] HipError),
+    /// The model computed something that is no number.
+    #[error("decode: {what} at position {position}")]
+    Numbers {
+        /// What.
+        what: &'static str,
+        /// Whose logits.
+        position: usize,
+    },
+}
+
+fn refuse<T>(what: impl Into<String>) -> Result<T, DecodeError> {
+    Err(DecodeError::Refused(what.into()))
+}
+
+/// Bytes a decoder needs beside the model's own memory.
+pub fn work_bytes(shape: &Shape) -> usize {
+    Work::new(shape.hidden, shape.q(), shape.kv(), shape.intermediate, shape.heads).bytes as usize + MAX_TOKENS * 4
+}
+
+impl Decoder {
+    /// Checks everything the kernels rely on and allocates their work memory. `workgroups` all run at once on this card.
+    ///
+    /// # Errors
+    /// [`DecodeError`]: a shape without kernels, memory too small, no room.
+    pub fn new(stream: &Stream, model: DecodeModel, plan: DecodePlan, workgroups: u32) -> Result<Self, DecodeError> {
+        let shape = model.shape;
+        let Some(names) = decode::names(shape.head_dim) else {
+            return refuse(format!("head_dim {}, kernels exist for 64 and 128", shape.head_dim));
+        };
+        if workgroups == 0 || workgroups > MAX_GRID {
+            return refuse(format!("{workgroups} workgroups, 1 to {MAX_GRID} are possible"));
+        }
+        for (what, found, most) in [
+            ("hidden_size", shape.hidden, MAX_HIDDEN),
+            ("intermediate_size", shape.intermediate, u32::MAX >> 8),
+            ("vocab_size", shape.vocab, u32::MAX - 1024),
+        ] {
+            if found == 0 || found > most || (what != "vocab_size" && !found.is_multiple_of(64)) {
+                return refuse(format!("{what} is {found}, a multiple of 64 up to {most} is needed"));
+            }
+        }
+        if shape.kv_heads == 0 || !shape.heads.is_multiple_of(shape.kv_heads) || shape.heads == 0 {
+            return refuse(format!("{} heads over {} key/value heads", shape.heads, shape.kv_heads));
+        }
+        let (geometry, lds_sums, lds_x) = shape.geometry(workgroups);
+        if !shape.fits(workgroups) {
+            let most = amdgpu_target::MAX_LDS_BYTES;
+            let needed = geometry.lds_bytes;
+            return refuse(format!("{workgroups} workgroups need {needed} bytes of LDS each, {most} are there"));
+        }
+        let number = |what: &str, x: usize| match u32::try_from(x) {
+            Ok(x) if x > 0 => Ok(x),
+            _ => refuse(format!("{what} is {x}, 1 to {} is possible", u32::MAX)),
+        };
+        let (layers, capacity) = (number("layers", model.layers)?, number("cache capacity", model.capacity)?);
+        if !capacity.is_multiple_of(32) {
+            return refuse(format!("cache capacity {capacity} is not a multiple of 32"));
+        }
+        // One head's cache is addressed by 32 bits.
+        let head = u64::from(capacity) * u64::from(shape.head_dim) * 2;
+        if head > u64::from(u32::MAX) {
+            return refuse(format!("{capacity} positions make {head} bytes per head, {} are possible", u32::MAX));
+        }
+        let room = |what: &str, span: &Span, needed: u128| {
+            if needed <= span.bytes() as u128 && span.address().is_multiple_of(256) {
+                return Ok(());
+            }
+            refuse(format!(
+                "{what}: {needed} bytes from a multiple of 256 needed, {} at {:#x}",
+                span.bytes(),
+                span.address()
+            ))
+        };
+        room("KV cache", &model.cache, u128::from(head) * 2 * u128::from(shape.kv_heads) * u128::from(layers))?;
+        room("logits", &model.logits, u128::from(shape.vocab) * 4)?;
+        let positions = (model.rope.bytes() / (shape.head_dim as usize * 4)).min(model.capacity);
+        let offsets = offsets(&model, layers)?;
+        if !(model.eps > 0.0 && model.eps.is_finite()) {
+            return refuse(format!("epsilon {} is not positive and finite", model.eps));
+        }
+        let bytes = work_bytes(&shape);
+        let buffer = Buffer::new(stream.context(), bytes)?.span();
+        stream.fill(&buffer, 0)?;
+        let part = |offset, bytes| buffer.part(offset, bytes).map_err(|error| DecodeError::Refused(error.to_string()));
+        let (work, ids) = (part(0, bytes - MAX_TOKENS * 4)?, part(bytes - MAX_TOKENS * 4, MAX_TOKENS * 4)?);
+        let args = Args {
+            weights: model.weights.address(),
+            cache: model.cache.address(),
+            rope: model.rope.address(),
+            work: work.address(),
+            ids: ids.address(),
+            logits: model.logits.address(),
+            hidden: shape.hidden,
+            heads: shape.heads,
+            kv_heads: shape.kv_heads,
+            intermediate: shape.intermediate,
+            vocab: shape.vocab,
+            capacity,
+            layers,
+            tokens: 1,
+            keep_logits: 0,
+            grid: workgroups,
+            lds_sums,
+            lds_x,
+            eps: model.eps,
+            scale: 1.0 / (shape.head_dim as f32).sqrt(),
+            ..offsets
+        };
+        Ok(Self { model, names, args, geometry, positions, work, ids, plan, state: None, graphs: [None, None] })
+    }
+
+    /// How launches are made.
+    pub fn plan(&self) -> DecodePlan {
+        self.plan
+    }
+
+    /// Launches of one token.
+    pub fn launches(&self) -> usize {
+        match self.plan {
+            DecodePlan::Fused | DecodePlan::Graph => 2 * self.model.layers + 1,
+            DecodePlan::Persistent => 1,
+        }
+    }
+
+    /// Evaluates `id` at `position`, then each id that follows by the largest logit, `count` of them, and gives those chosen: fewer
+    /// where one of `ends` ended it, which is the last then. Keys and values of every evaluated token are in the cache after.
+    ///
+    /// # Errors
+    /// What does not fit; a failed call; logits that are no numbers.
+    pub fn greedy(
+        &mut self,
+        stream: &Stream,
+        kernels: &Kernels,
+        id: u32,
+        position: usize,
+        count: usize,
+        ends: &[u32],
+    ) -> Result<Vec<u32>, DecodeError> {
+        if count == 0 || count > self.plan.block() {
+            return refuse(format!("{count} tokens in one call, 1 to {} are possible", self.plan.block()));
+        }
+        // More ends than the card looks for are looked for here; those behind them were evaluated in vain.
+        let known = &ends[..ends.len().min(MAX_ENDS as usize)];
+        self.begin(stream, id, position, count, known)?;
+        self.launch(stream, kernels, count, false)?;
+        let mut bytes = vec![0u8; count * 4];
+        let chosen = self.ids.part(0, bytes.len()).map_err(|error| DecodeError::Refused(error.to_string()))?;
+        stream.read(&chosen, &mut bytes)?;
+        let mut ids = Vec::with_capacity(count);
+        for (index, bytes) in bytes.as_chunks().0.iter().enumerate() {
+            let id = u32::from_le_bytes(*bytes);
+            let at = position + index;
+            let what = match id {
+                NAN_ID => "a logit that is not a number",
+                INFINITE_ID => "the largest logit is infinite",
+                id if id >= self.model.shape.vocab => "an id outside the vocabulary",
+                _ => "",
+            };
+            if !what.is_empty() {
+                return Err(DecodeError::Numbers { what, position: at });
+            }
+            ids.push(id);
+            if ends.contains(&id) {
+                break;
+            }
+        }
+        if let (true, Some(&last)) = (ids.len() == count, ids.last()) {
+            self.state = Some(State { position: (position + count) as u32, id: last, ends: known.to_vec() });
+        }
+        Ok(ids)
+    }
+
+    /// Evaluates `id` at `position` and leaves its logits in the model's.
+    ///
+    /// # Errors
+    /// As [`Decoder::greedy`], but for the logits: nobody has looked at them.
+    pub fn logits(&mut self, stream: &Stream, kernels: &Kernels, id: u32, position: usize) -> Result<(), DecodeError> {
+        self.begin(stream, id, position, 1, &[])?;
+        self.launch(stream, kernels, 1, true)
+    }
+
+    /// Makes the card's state say what comes next. Nothing is copied if it does already: in greedy decode only ids leave the card.
+    fn begin(
+        &mut self,
+        stream: &Stream,
+        id: u32,
+        position: usize,
+        count: usize,
+        ends: &[u32],
+    ) -> Result<(), DecodeError> {
+        if position.checked_add(count).is_none_or(|end| end > self.positions) {
+            return refuse(format!("{count} tokens from position {position} on, {} are there", self.positions));
+        }
+        if id >= self.model.shape.vocab {
+            return refuse(format!("id {id}, the vocabulary has {}", self.model.shape.vocab));
+        }
+        let wanted = State { position: position as u32, id, ends: ends.to_vec() };
+        // Whatever happens now, the state is known again only when it has been read back.
+        if self.state.take().as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        let mut words = vec![wanted.position, wanted.id, ends.len() as u32, 0];
+        words.extend_from_slice(ends);
+        let bytes: &[u8] = bytemuck::cast_slice(&words);
+        let place = self.work.part(Work::STATE as usize, bytes.len());
+        let place = place.map_err(|error| DecodeError::Refused(error.to_string()))?;
+        Ok(stream.write(&place, bytes)?)
+    }
+
+    fn launch(&mut self, stream: &Stream, kernels: &Kernels, tokens: usize, logits: bool) -> Result<(), DecodeError> {
+        match self.plan {
+            DecodePlan::Fused => self.step(stream, kernels, logits),
+            DecodePlan::Graph => {
+                if self.graphs[usize::from(logits)].is_none() {
+                    let graph = stream.capture(|| self.step(stream, kernels, logits))?;
+                    self.graphs[usize::from(logits)] = Some(graph.instantiate()?);
+                }
+                match &self.graphs[usize::from(logits)] {
+                    Some(graph) => Ok(graph.launch(stream)?),
+                    None => refuse("no graph was made"),
+                }
+            }
+            DecodePlan::Persistent => self.part(stream, kernels, Part::Persistent(tokens as u32), logits),
+        }
+    }
+
+    /// One token by two launches per layer and one at the end.
+    fn step(&self, stream: &Stream, kernels: &Kernels, logits: bool) -> Result<(), DecodeError> {
+        for layer in 0..self.args.layers {
+            self.part(stream, kernels, Part::Attention(layer), logits)?;
+            self.part(stream, kernels, Part::Mlp(layer), logits)?;
+        }
+        self.part(stream, kernels, Part::Head, logits)
+    }
+
+    fn part(&self, stream: &Stream, kernels: &Kernels, part: Part, logits: bool) -> Result<(), DecodeError> {
+        let mut args = self.args;
+        args.keep_logits = u32::from(logits);
+        let name = match part {
+            Part::Attention(layer) => {
+                args.layers = layer;
+                self.names.attention
+            }
+            Part::Mlp(layer) => {
+                args.layers = layer;
+                self.names.mlp
+            }
+            Part::Head => self.names.head,
+            Part::Persistent(tokens) => {
+                args.tokens = tokens;
+                self.names.persistent
+            }
+        };
+        let model = &self.model;
+        let spans = [&model.weights, &model.cache, &model.rope, &model.logits, &self.work, &self.ids];
+        // SAFETY: 1. `Args` is that of all four kernels; 2. `new` checked sizes, alignment and places, `begin` that the positions of
+        // this call are in cache and table and that its first id is in the vocabulary, as every id is that a kernel chooses; the
+        // parts are six allocations, or parts of one that do not overlap; `work` was zeroed and only these kernels and `begin` write it;
+        // 3. the contract's geometry, on workgroups that run at once; 4. one stream, and Spans keep memory alive.
+        Ok(unsafe { kernels.launch_resident(stream, name, self.geometry, &args, &spans) }?)
+    }
+}
+
+/// The weights' offsets in the kernels' units, each checked to be inside the block.
+fn offsets(model: &DecodeModel, layers: u32) -> Result<Args, DecodeError> {
+    let (shape, places) = (&model.shape, &model.places);
+    let (h, q, kv) = (u128::from(shape.hidden), u128::from(shape.q()), u128::from(shape.kv()));
+    let (i, v, d) = (u128::from(shape.intermediate), u128::from(shape.vocab), u128::from(shape.head_dim));
+    let stride = places.layer_stride as u128 * u128::from(layers - 1);
+    let unit = |what: &str, offset: usize, elements: u128, last: u128| -> Result<u32, DecodeError> {
+        let end = offset as u128 + last + elements * 2;
+        let units = u32::try_from(offset as u64 / UNIT);
+        match units {
+            Ok(units) if (offset as u64).is_multiple_of(UNIT) && end <= model.weights.bytes() as u128 => Ok(units),
+            _ => refuse(format!("{what} at {offset} ends at {end}, the weights have {} bytes", model.weights.bytes())),
+        }
+    };
+    if !model.weights.address().is_multiple_of(UNIT) || !(places.layer_stride as u64).is_multiple_of(UNIT) {
+        return refuse(format!(
+            "weights at {:#x}, layers {} bytes apart",
+            model.weights.address(),
+            places.layer_stride
+        ));
+    }
+    // The kernels count units of a layer's tensor in 32 bits.
+    if model.weights.bytes() as u64 / UNIT > u64::from(u32::MAX) {
+        return refuse(format!("{} bytes of weights", model.weights.bytes()));
+    }
+    Ok(Args {
+        layer_stride: unit("layers", places.layer_stride, 0, 0)?,
+        embed: unit("embedding", places.embed, v * h, 0)?,
+        input_norm: unit("input norm", places.input_norm, h, stride)?,
+        qkv: unit("q, k, v", places.qkv, (q + 2 * kv) * h, stride)?,
+        q_norm: unit("q norm", places.q_norm, d, stride)?,
+        k_norm: unit("k norm", places.k_norm, d, stride)?,
+        o: unit("o_proj", places.o, h * q, stride)?,
+        post_norm: unit("post norm", places.post_norm, h, stride)?,
+        gate: unit("gate_proj", places.gate, i * h, stride)?,
+        up: unit("up_proj", places.up, i * h, stride)?,
+        down: unit("down_proj", places.down, h * i, stride)?,
+        norm: unit("final norm", places.norm, h, 0)?,
+        head: unit("lm_head", places.head, v * h, 0)?,
+        ..bytemuck::Zeroable::zeroed()
+    })
+}
