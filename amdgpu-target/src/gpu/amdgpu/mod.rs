@@ -15,8 +15,8 @@ pub use lane::{
     item_idx, lane_idx, lane_value, other_half, wave_idx, wave_max_u64, wave_uniform, workgroup_x, workgroup_y,
     workgroup_z,
 };
-pub use math::{max, pack_bf16_number};
 pub(super) use lane::{reduce, reduce_group};
+pub use math::{max, pack_bf16_number};
 pub(super) use sync::pause;
 pub use sync::{barrier, end_wave, schedule_fence};
 pub use wmma::{

@@ -7,9 +7,9 @@ mod lane;
 mod mma;
 mod sync;
 
-pub use intrinsics::{exp2, max, pack_bf16_number, rcp, rsq, sqrt};
 pub use grid::Shared;
 pub(super) use grid::{arrive, observe, stores_done};
+pub use intrinsics::{exp2, max, pack_bf16_number, rcp, rsq, sqrt};
 pub use lane::{
     item_idx, lane_idx, lane_value, other_half, wave_idx, wave_max_u64, wave_uniform, workgroup_x, workgroup_y,
     workgroup_z,
