@@ -3,14 +3,12 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use device_ops::decode::{MAX_GRID, Shape, WAVES};
-
 use crate::hip::decode::{DecodeError, DecodeModel, DecodePlan, Decoder};
 use crate::hip::kernels::{Gemm, Kernels, LoadError};
 use crate::hip::library::KNOWS_GFX1201;
 use crate::hip::{
-    Buffer, Context, DeviceError, DeviceInfo, HipError, Library, LibraryError, Search, Selector, Span, SpanError,
-    Stream, choose, devices, system,
+    Buffer, Context, DeviceError, HipError, Library, LibraryError, Search, Selector, Span, SpanError, Stream, choose,
+    devices, system,
 };
 use crate::model::config::ModelConfig;
 use crate::model::ops::{Act, Ops, TensorId};
@@ -383,8 +381,7 @@ fn upload(
                 rope: rope.clone(),
                 logits: logits.ok_or_else(|| refused("no logits"))?,
             };
-            let workgroups = options.workgroups.unwrap_or_else(|| workgroups(context.device(), &model.shape));
-            Some(Decoder::new(&stream, model, how, workgroups)?)
+            Some(Decoder::new(&stream, &kernels, model, how, options.workgroups)?)
         }
     };
     stream.synchronize()?;
@@ -403,14 +400,6 @@ fn upload(
         options,
         decoder,
     ))
-}
-
-/// Workgroups of decode's kernels that surely run at once: two for each of HIP's multiprocessors, which are pairs of compute units here.
-/// A model that is too small for them gets fewer, so that each wave has a row.
-fn workgroups(device: &DeviceInfo, shape: &Shape) -> u32 {
-    const PER_MULTIPROCESSOR: u32 = 2;
-    let rows = (shape.q() + 2 * shape.kv()).max(2 * shape.intermediate).max(shape.vocab / 8);
-    (device.multiprocessor_count * PER_MULTIPROCESSOR).min(rows.div_ceil(WAVES)).clamp(1, MAX_GRID)
 }
 
 /// The rotary table as the kernel reads it: row `p` holds the cosines of position `p`, then its sines.

@@ -2,6 +2,7 @@
 //! where) is device memory that only this file writes, so that with its checks no call can make a kernel leave its buffers. Prefill is
 //! not here, nor is anything that samples.
 
+use device_ops::Geometry;
 use device_ops::decode::{self, Args, INFINITE_ID, MAX_ENDS, MAX_GRID, MAX_HIDDEN, NAN_ID, Names, Shape, UNIT, Work};
 
 use super::error::HipError;
@@ -110,7 +111,7 @@ pub struct Decoder {
     model: DecodeModel,
     names: Names,
     args: Args,
-    geometry: device_ops::Geometry,
+    geometry: Geometry,
     positions: usize,
     work: Span,
     ids: Span,
@@ -153,18 +154,22 @@ pub fn work_bytes(shape: &Shape) -> usize {
 }
 
 impl Decoder {
-    /// Checks everything the kernels rely on and allocates their work memory. `workgroups` all run at once on this card.
+    /// Checks everything the kernels rely on and allocates their work memory. `workgroups` are taken
+    /// instead of as many as the card has room for; more than that are refused: they would wait for each other for ever.
     ///
     /// # Errors
     /// [`DecodeError`]: a shape without kernels, memory too small, no room.
-    pub fn new(stream: &Stream, model: DecodeModel, plan: DecodePlan, workgroups: u32) -> Result<Self, DecodeError> {
+    pub fn new(
+        stream: &Stream,
+        kernels: &Kernels,
+        model: DecodeModel,
+        plan: DecodePlan,
+        workgroups: Option<u32>,
+    ) -> Result<Self, DecodeError> {
         let shape = model.shape;
         let Some(names) = decode::names(shape.head_dim) else {
             return refuse(format!("head_dim {}, kernels exist for 64 and 128", shape.head_dim));
         };
-        if workgroups == 0 || workgroups > MAX_GRID {
-            return refuse(format!("{workgroups} workgroups, 1 to {MAX_GRID} are possible"));
-        }
         for (what, found, most) in [
             ("hidden_size", shape.hidden, MAX_HIDDEN),
             ("intermediate_size", shape.intermediate, u32::MAX >> 8),
@@ -177,12 +182,7 @@ impl Decoder {
         if shape.kv_heads == 0 || !shape.heads.is_multiple_of(shape.kv_heads) || shape.heads == 0 {
             return refuse(format!("{} heads over {} key/value heads", shape.heads, shape.kv_heads));
         }
-        let (geometry, lds_sums, lds_x) = shape.geometry(workgroups);
-        if !shape.fits(workgroups) {
-            let most = amdgpu_target::MAX_LDS_BYTES;
-            let needed = geometry.lds_bytes;
-            return refuse(format!("{workgroups} workgroups need {needed} bytes of LDS each, {most} are there"));
-        }
+        let (workgroups, geometry, lds_sums, lds_x) = grid(stream, kernels, &shape, names, workgroups)?;
         let number = |what: &str, x: usize| match u32::try_from(x) {
             Ok(x) if x > 0 => Ok(x),
             _ => refuse(format!("{what} is {x}, 1 to {} is possible", u32::MAX)),
@@ -437,4 +437,41 @@ fn offsets(model: &DecodeModel, layers: u32) -> Result<Args, DecodeError> {
         head: unit("lm_head", places.head, v * h, 0)?,
         ..bytemuck::Zeroable::zeroed()
     })
+}
+
+/// Most workgroups that are taken of what one of HIP's multiprocessors holds: here that is a pair of compute units, and more would only
+/// make the barriers slower.
+const PER_MULTIPROCESSOR: u32 = 2;
+
+/// The grid and its geometry: as many workgroups as run at once and have rows for their waves, or `asked`.
+fn grid(
+    stream: &Stream,
+    kernels: &Kernels,
+    shape: &Shape,
+    names: Names,
+    asked: Option<u32>,
+) -> Result<(u32, Geometry, u32, u32), DecodeError> {
+    let processors = stream.context().device().multiprocessor_count.clamp(1, MAX_GRID);
+    let rows = (shape.q() + 2 * shape.kv()).max(2 * shape.intermediate).max(shape.vocab / 8);
+    let useful = (processors * PER_MULTIPROCESSOR).min(rows.div_ceil(decode::WAVES)).clamp(1, MAX_GRID);
+    let mut count = asked.unwrap_or(useful);
+    if count == 0 || count > MAX_GRID {
+        return refuse(format!("{count} workgroups, 1 to {MAX_GRID} are possible"));
+    }
+    loop {
+        let (geometry, lds_sums, lds_x) = shape.geometry(count);
+        if !shape.fits(count) {
+            let (needed, most) = (geometry.lds_bytes, amdgpu_target::MAX_LDS_BYTES);
+            return refuse(format!("{count} workgroups need {needed} bytes of LDS each, {most} are there"));
+        }
+        let each = kernels.resident(&[names.attention, names.mlp, names.head, names.persistent], geometry)?;
+        let room = processors * each;
+        if count <= room {
+            return Ok((count, geometry, lds_sums, lds_x));
+        }
+        if asked.is_some() {
+            return refuse(format!("{count} workgroups, the card runs {room} at once"));
+        }
+        count = room; // fewer each time: it ends
+    }
 }

@@ -135,6 +135,10 @@ hip_symbols! {
         fn hipDeviceSynchronize();
     }
     optional {
+        // ROCm 5.2 has it as well; where it is missing one workgroup is taken to fit.
+        fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
+            blocks: *mut c_int, function: hipFunction_t, block_size: c_int, lds_bytes: usize,
+        );
         // The struct behind a properties call differs between majors: the versioned name says which one it fills.
         fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int);
         fn hipGetDeviceProperties(properties: *mut c_void, device: c_int);

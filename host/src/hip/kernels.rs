@@ -104,6 +104,19 @@ impl Kernels {
         Ok(())
     }
 
+    /// Workgroups of `geometry` that one multiprocessor runs at once, for each of `names` the fewest.
+    pub(super) fn resident(&self, names: &[&'static str], geometry: Geometry) -> Result<u32, LaunchError> {
+        let mut fewest = u32::MAX;
+        for name in names {
+            let function = self
+                .functions
+                .get(name)
+                .ok_or_else(|| LaunchError::Refused { op: name, what: "no kernel of this name is loaded".into() })?;
+            fewest = fewest.min(function.resident(geometry)?);
+        }
+        Ok(fewest)
+    }
+
     /// A kernel whose workgroups all run at once, over `spans`, which may not overlap.
     ///
     /// # Safety

@@ -100,6 +100,29 @@ impl Function {
     pub fn name(&self) -> &'static str {
         self.name
     }
+
+    /// Workgroups of this geometry that one multiprocessor surely runs at once; 1 where the runtime does not tell.
+    ///
+    /// # Errors
+    /// The runtime says that not even one fits, or fails.
+    pub(super) fn resident(&self, geometry: Geometry) -> Result<u32, HipError> {
+        let call = "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor";
+        let context = &self.module.context;
+        let Some(occupancy) = context.library.hip.hipModuleOccupancyMaxActiveBlocksPerMultiprocessor else {
+            return Ok(1);
+        };
+        context.enter()?;
+        let mut blocks = 0;
+        let (size, lds_bytes) = (geometry.workgroup_size() as i32, geometry.lds_bytes as usize);
+        // SAFETY: writes one int to a live local; the handle is live: its owner is borrowed.
+        let status = unsafe { occupancy(&raw mut blocks, self.handle, size, lds_bytes) };
+        let about = || format!("kernel `{}`, {geometry:?}", self.name);
+        context.check(call, status).map_err(|error| error.about(about()))?;
+        match u32::try_from(blocks) {
+            Ok(blocks) if blocks > 0 => Ok(blocks),
+            _ => Err(HipError { call, status, detail: format!("{}: no workgroup fits a multiprocessor", about()) }),
+        }
+    }
 }
 
 impl Stream {

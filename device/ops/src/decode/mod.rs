@@ -84,6 +84,7 @@ pub const MAX_GRID: u32 = 1024;
 /// Most pieces that a context is split into.
 const MAX_SPLITS: u32 = 16;
 /// Positions that a piece is a multiple of: 256 bytes of a row of transposed values.
+#[cfg(any(gpu, test))]
 const SPLIT_POSITIONS: u32 = 128;
 /// Positions whose scores a workgroup holds at once.
 const SCORES: u32 = 256;
@@ -259,7 +260,8 @@ const fn round_up(x: u32, multiple: u32) -> u32 {
     x.div_ceil(multiple) * multiple
 }
 
-/// LDS from offset 0: one number of each wave (8 bytes), twice.
+/// LDS from offset 0: one number of each wave, 8 bytes.
+#[cfg(gpu)]
 const LDS_WAVES: u32 = 0;
 /// LDS: this workgroup's part of the residual stream.
 const LDS_OWN: u32 = 256;
@@ -303,6 +305,7 @@ impl Work {
 }
 
 /// How a context of `positions` is split among workgroups: pieces, and the positions of each but the last.
+#[cfg(any(gpu, test))]
 const fn splits(positions: u32, kv_heads: u32, grid: u32) -> (u32, u32) {
     let blocks = positions.div_ceil(SPLIT_POSITIONS);
     let mut most = quotient(grid, kv_heads);
