@@ -1,6 +1,7 @@
 //! Whole models: golden outputs of a reference implementation, and what the engine promises on real weights.
 
 mod cpu;
+mod decode;
 mod emulator;
 mod golden;
 #[path = "../oracle/model.rs"]

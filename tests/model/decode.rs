@@ -1,0 +1,144 @@
+//! Fused decode on whole checkpoints, by each plan, in the emulator and with `HW=1` on the card too: greedy tokens against the recorded
+//! ones, and logits behind contexts long enough to be split among workgroups against the f64 oracle. In the emulator few workgroups
+//! and few tokens; `./x test --all` runs more.
+
+use zynfer::{
+    cpu::CpuOptions,
+    engine::Engine,
+    gpu::{self, GpuKind, Options},
+    hip::decode::DecodePlan,
+    model::{forward::forward, weights::Weights},
+};
+use zynfer_tests::card_too;
+use zynfer_tests::tolerances::{GPU_LOGIT_COSINE, GPU_TOP1_GAP, cosine};
+
+use crate::{
+    cpu,
+    golden::{self, Bar, Case},
+    oracle::Oracle,
+};
+
+const PLANS: [DecodePlan; 3] = [DecodePlan::Fused, DecodePlan::Graph, DecodePlan::Persistent];
+
+/// Where, and with how many workgroups: the emulator with few, and with a number that divides nothing.
+fn places() -> Vec<(GpuKind, Option<u32>)> {
+    let mut places = vec![(GpuKind::Emulator, Some(3))];
+    if card_too() {
+        places.extend([(GpuKind::AmdHip, None), (GpuKind::AmdHip, Some(1)), (GpuKind::AmdHip, Some(7))]);
+    }
+    places
+}
+
+fn all(kind: GpuKind) -> bool {
+    kind == GpuKind::AmdHip || std::env::var_os("ZYNFER_TEST_ALL").is_some()
+}
+
+fn engine(kind: GpuKind, name: &str, context: usize, plan: DecodePlan, workgroups: Option<u32>) -> Engine {
+    let artifact = cpu::artifact(name);
+    let config = artifact.config();
+    let weights = Weights::new(config);
+    let options = Options { decode: Some(plan), workgroups, ..Options::new(context).unwrap() };
+    let opened = gpu::open(kind, "auto", config, &weights, &artifact, &options).unwrap();
+    Engine::new(opened.ops, weights, config, artifact.end_ids().iter().copied()).unwrap()
+}
+
+fn lead(name: &str) -> impl FnMut(&[u32]) -> f32 {
+    let mut reference = cpu::engine(&cpu::artifact(name), CpuOptions::new(256));
+    move |ids| {
+        let mut logits = reference.last_logits(ids).unwrap().to_vec();
+        logits.sort_by(|a, b| b.total_cmp(a));
+        logits[0] - logits[1]
+    }
+}
+
+fn check(name: &str, vocab_size: usize) {
+    let (cases, _) = golden::read(&cpu::fixture(name), vocab_size);
+    for (kind, workgroups) in places() {
+        for plan in PLANS {
+            let mut engine = engine(kind, name, 256, plan, workgroups);
+            for case in if all(kind) { &cases } else { &cases[..2] } {
+                let tokens = if all(kind) { case.greedy.len() } else { 6 };
+                let case = Case { greedy: case.greedy[..tokens].to_vec(), ..case.clone() };
+                golden::check_greedy(&mut engine, &case, Bar::Bf16, lead(name));
+            }
+        }
+    }
+}
+
+#[test]
+fn greedy_tokens_of_the_tiny_checkpoint() {
+    check(cpu::TINY, 4096);
+}
+
+#[test]
+fn greedy_tokens_of_the_untied_checkpoint_of_other_shapes() {
+    check(cpu::UNTIED, 1000);
+}
+
+/// Behind 0, a few, 128, 256 and more positions: one piece and several, whole and begun passes of 256 scores, the cache's last block.
+#[test]
+fn logits_behind_contexts_of_any_length() {
+    let artifact = cpu::artifact(cpu::TINY);
+    let oracle = Oracle::new(&artifact);
+    let text = cpu::validation();
+    for (kind, workgroups) in places() {
+        let lengths: &[usize] =
+            if all(kind) { &[0, 1, 31, 127, 128, 129, 255, 256, 257, 511, 512, 513, 700] } else { &[0, 128, 301] };
+        for plan in PLANS {
+            let mut engine = engine(kind, cpu::TINY, 704, plan, workgroups);
+            for &length in lengths {
+                let ids = &text[..=length];
+                let (ops, weights) = engine.parts();
+                let chunk = ops.max_chunk();
+                for (index, ids) in ids[..length].chunks(chunk).enumerate() {
+                    forward(ops, weights, ids, index * chunk, 0).unwrap();
+                }
+                ops.decode_logits(ids[length], length).unwrap();
+                let mut logits = Vec::new();
+                ops.read_logits(&mut logits).unwrap();
+                let want: Vec<f32> = oracle.last_logits(ids).iter().map(|&x| x as f32).collect();
+                let cosine = cosine(&logits, &want);
+                assert!(cosine >= GPU_LOGIT_COSINE, "{kind:?} {plan:?} behind {length}: cosine {cosine}");
+                let best = |x: &[f32]| (0..x.len()).max_by(|&a, &b| x[a].total_cmp(&x[b])).unwrap();
+                let mut sorted = want.clone();
+                sorted.sort_by(|a, b| b.total_cmp(a));
+                if sorted[0] - sorted[1] > GPU_TOP1_GAP {
+                    assert_eq!(best(&logits), best(&want), "{kind:?} {plan:?} behind {length}");
+                }
+                assert_eq!(ops.argmax().unwrap() as usize, best(&logits), "{kind:?} {plan:?} behind {length}");
+            }
+        }
+    }
+}
+
+/// A launch of several tokens ends with the first that ends the text, and the next launch goes on from anywhere.
+#[test]
+fn an_end_id_ends_a_launch() {
+    let (cases, _) = golden::read(&cpu::fixture(cpu::TINY), 4096);
+    let case = &cases[0];
+    for (kind, workgroups) in places() {
+        let mut engine = engine(kind, cpu::TINY, 256, DecodePlan::Persistent, workgroups);
+        let (ops, weights) = engine.parts();
+        let (last, before) = case.ids.split_last().unwrap();
+        forward(ops, weights, before, 0, 0).unwrap();
+        let whole = ops.decode_greedy(*last, before.len(), 4, &[]).unwrap();
+        assert_eq!(whole.len(), 4);
+        let end = whole[1];
+        let cut = ops.decode_greedy(*last, before.len(), 4, &[9, end]).unwrap();
+        let expected = 1 + whole.iter().position(|&id| id == end).unwrap();
+        assert_eq!(cut, whole[..expected]);
+        let again = ops.decode_greedy(*last, before.len(), 2, &[]).unwrap();
+        assert_eq!(again, whole[..2]);
+        for (id, position, count) in [(4096, 3, 1), (1, 256, 1), (1, 250, 7), (1, 3, 0), (1, 3, 17)] {
+            let error = ops.decode_greedy(id, position, count, &[]).unwrap_err().to_string();
+            let number = if id == 4096 {
+                id as usize
+            } else if count == 1 {
+                position
+            } else {
+                count
+            };
+            assert!(error.contains(&number.to_string()), "{error}");
+        }
+    }
+}
