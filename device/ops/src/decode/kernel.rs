@@ -17,6 +17,8 @@ use crate::argmax::key;
 
 /// Below every score, yet finite.
 const FLOOR: f32 = -1e30;
+/// Pieces of a context that are merged at once.
+const MERGED: usize = 4;
 /// Quads of the residual stream that an item holds at most.
 const QUADS: usize = (super::MAX_HIDDEN / ITEMS / 4) as usize;
 
@@ -407,20 +409,28 @@ impl<const D: usize> Step<D> {
             if quad * 4 < q {
                 let head = quad * 4 / D as u32;
                 let (mut top, mut total) = (FLOOR, 0.0);
-                let mut piece = 0;
-                while piece < pieces {
-                    // SAFETY: a piece of this query.
-                    let [m, s] = unsafe { self.work.load_f32x2(self.at.stats + (piece * l.heads + head) * 8) };
-                    // SAFETY: as above.
-                    let x = unsafe { self.work.load_f32x4(self.at.partial + (piece * q + quad * 4) * 4) };
-                    let new = max(top, m);
-                    let (keep, weight) = (exp2(top - new), exp2(m - new));
-                    total = fma(total, keep, s * weight);
-                    for e in 0..4 {
-                        out[e] = fma(out[e], keep, x[e] * weight);
+                let mut first = 0;
+                while first < pieces {
+                    // Several pieces' loads at once; past the end the last one's again, with a weight of 0.
+                    let (mut m, mut s, mut x) = ([0.0f32; MERGED], [0.0f32; MERGED], [[0.0f32; 4]; MERGED]);
+                    for i in 0..MERGED {
+                        let piece = (first + i as u32).min(pieces - 1);
+                        // SAFETY: a piece of this query.
+                        [m[i], s[i]] = unsafe { self.work.load_f32x2(self.at.stats + (piece * l.heads + head) * 8) };
+                        // SAFETY: as above.
+                        x[i] = unsafe { self.work.load_f32x4(self.at.partial + (piece * q + quad * 4) * 4) };
                     }
-                    top = new;
-                    piece += 1;
+                    for i in 0..MERGED {
+                        let new = max(top, m[i]);
+                        let keep = exp2(top - new);
+                        let weight = if first + (i as u32) < pieces { exp2(m[i] - new) } else { 0.0 };
+                        total = fma(total, keep, s[i] * weight);
+                        for e in 0..4 {
+                            out[e] = fma(out[e], keep, x[i][e] * weight);
+                        }
+                        top = new;
+                    }
+                    first += MERGED as u32;
                 }
                 let factor = rcp(total);
                 out = out.map(|x| x * factor);
