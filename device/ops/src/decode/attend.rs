@@ -18,7 +18,9 @@ use super::{SCORES, WAVES, Work};
 
 /// Below every score, yet finite.
 const FLOOR: f32 = -1e30;
-/// Steps of a wave over the values of one pass.
+/// Keys that a lane loads at once.
+const KEYS: usize = 4;
+/// Positions of values that a wave takes at once, 8 to a lane of 16.
 const PASS: u32 = 128;
 
 /// What the phase reads and writes.
@@ -184,39 +186,44 @@ impl Attend {
     /// As [`Attend::run`]; `base` < `end`, both uniform.
     #[inline(always)]
     unsafe fn score<const D: usize>(&self, base: u32, end: u32) {
-        const MOST: usize = 8;
         let lanes = D as u32 / 8;
-        let rows = 32 / lanes;
-        let steps = (SCORES / (WAVES * rows)) as usize;
         let part = lane_idx() & (lanes - 1);
-        let place = |step: usize| (step as u32 * WAVES + wave_idx()) * rows + lane_idx() / lanes;
-        let mut keys = [B128::new([0; 4]); MOST];
-        for step in 0..steps {
-            let position = (base + place(step)).min(end - 1);
-            // SAFETY: a position that is appended, below the capacity.
-            keys[step] = unsafe { self.keys.load_b128(position * (D as u32 * 2) + part * 16) };
-        }
-        let mut query = 0;
-        while query < self.group {
-            let at = query as usize * D + part as usize * 8;
-            // SAFETY: queries were written before the last barrier; at + 8 ≤ group · D.
-            let lo = unsafe { load_f32x4(self.lds, at) };
-            // SAFETY: as above.
-            let hi = unsafe { load_f32x4(self.lds, at + 4) };
-            for step in 0..steps {
-                let k = keys[step].words().map(unpack_bf16);
-                let mut sum = fma(k[0][1], lo[1], k[0][0] * lo[0]);
-                sum = fma(k[1][1], lo[3], fma(k[1][0], lo[2], sum));
-                sum = fma(k[2][1], hi[1], fma(k[2][0], hi[0], sum));
-                sum = fma(k[3][1], hi[3], fma(k[3][0], hi[2], sum));
-                let sum = if D == 128 { group_sum::<16>(sum) } else { group_sum::<8>(sum) };
-                let score = if base + place(step) < end { sum } else { f32::NEG_INFINITY };
-                if part == 0 {
-                    // SAFETY: place < SCORES; one lane per position.
-                    unsafe { store(self.scores::<D>(), (query * SCORES + place(step)) as usize, score) };
-                }
+        let place = |step: u32| (step * WAVES + wave_idx()) * (32 / lanes) + lane_idx() / lanes;
+        let mut first = 0;
+        while first < D as u32 / 16 {
+            let mut keys = [B128::new([0; 4]); KEYS];
+            for i in 0..KEYS {
+                let position = (base + place(first + i as u32)).min(end - 1);
+                // SAFETY: a position that is appended, below the capacity.
+                keys[i] = unsafe { self.keys.load_b128(position * (D as u32 * 2) + part * 16) };
             }
-            query += 1;
+            let mut query = 0;
+            while query < self.group {
+                let at = query as usize * D + part as usize * 8;
+                // SAFETY: queries were written before the last barrier; at + 8 ≤ group · D.
+                let lo = unsafe { load_f32x4(self.lds, at) };
+                // SAFETY: as above.
+                let hi = unsafe { load_f32x4(self.lds, at + 4) };
+                let mut mine = 0.0;
+                for i in 0..KEYS {
+                    let k = keys[i].words().map(unpack_bf16);
+                    let mut sum = fma(k[0][1], lo[1], k[0][0] * lo[0]);
+                    sum = fma(k[1][1], lo[3], fma(k[1][0], lo[2], sum));
+                    sum = fma(k[2][1], hi[1], fma(k[2][0], hi[0], sum));
+                    sum = fma(k[3][1], hi[3], fma(k[3][0], hi[2], sum));
+                    let sum = if D == 128 { group_sum::<16>(sum) } else { group_sum::<8>(sum) };
+                    mine = if part == i as u32 { sum } else { mine };
+                }
+                // Every lane of a row has all of its sums: of the row's lanes, lane i stores that of step i, all at once.
+                if part < KEYS as u32 {
+                    let place = place(first + part);
+                    let score = if base + place < end { mine } else { f32::NEG_INFINITY };
+                    // SAFETY: place < SCORES; one lane per position.
+                    unsafe { store(self.scores::<D>(), (query * SCORES + place) as usize, score) };
+                }
+                query += 1;
+            }
+            first += KEYS as u32;
         }
     }
 
