@@ -48,13 +48,12 @@ impl GridBarrier {
     /// The barrier of a launch of `workgroups`.
     ///
     /// # Safety
-    /// 1. `counter` is 0 when the launch begins, and nothing else touches its 4 bytes.  2. `workgroups` is the whole grid, and all of
+    /// 1. The first 4 bytes of `memory` are 0 when the launch begins, and nothing else touches them.  2. `workgroups` is the whole grid, and all of
     ///    it runs at once.  3. Every workgroup calls [`GridBarrier::arrive`] and [`GridBarrier::wait`] equally often, in turn, with all
     ///    its lanes, and then [`GridBarrier::leave`] once; the last wait may be left out.
     #[inline(always)]
-    pub unsafe fn new(counter: *mut u32, workgroups: u32) -> Self {
-        // SAFETY: point 1.
-        Self { counter: unsafe { Shared::new(counter, 4) }, workgroups, target: 0 }
+    pub unsafe fn new(memory: Shared, workgroups: u32) -> Self {
+        Self { counter: memory, workgroups, target: 0 }
     }
 
     /// What this workgroup stored through [`Shared`] is in memory, and it says so. A workgroup barrier as well.

@@ -11,7 +11,8 @@ use amdgpu_target::gpu::{
 use super::attend::{Attend, memory};
 use super::stream::{Rows, Stream};
 use super::{
-    CHUNK, INFINITE_ID, ITEMS, LDS_OWN, LDS_WAVES, NAN_ID, UNIT, WAVES, Work, ceil, mlp_rows, quotient, splits,
+    CHUNK, INFINITE_ID, ITEMS, LDS_NUMBERS, LDS_OWN, LDS_WAVES, NAN_ID, UNIT, WAVES, Work, ceil, mlp_rows, quotient,
+    splits,
 };
 use crate::argmax::key;
 
@@ -60,6 +61,43 @@ struct Launch {
     scale: f32,
 }
 
+/// Everything of a launch that is no pointer, by way of LDS and back.
+macro_rules! numbers {
+    ($($index:literal $field:ident)*) => {
+        impl Launch {
+            /// Leaves the numbers in LDS; a barrier comes before they are read.
+            ///
+            /// # Safety
+            /// 1. One item calls it.
+            #[inline(always)]
+            unsafe fn leave(&self) {
+                let place = memory(LDS_NUMBERS).cast::<u32>();
+                // SAFETY: the launch gives 128 bytes there.
+                unsafe { $(store(place, $index, self.$field);)* }
+            }
+
+            /// The launch with its numbers as LDS has them. To the compiler they are news: what it would keep in scalar registers for all
+            /// phases of all layers, more than there are, it makes anew in each.
+            ///
+            /// # Safety
+            /// 1. After [`Launch::leave`] and a barrier.
+            #[inline(always)]
+            unsafe fn again(self) -> Self {
+                let place = memory(LDS_NUMBERS).cast::<u32>();
+                // SAFETY: written before the barrier and never again.
+                unsafe { Self { $($field: wave_uniform(load(place, $index)),)* ..self } }
+            }
+        }
+    };
+}
+numbers! {
+    0 layer_stride 1 embed 2 input_norm 3 qkv 4 q_norm 5 k_norm
+    6 o 7 post_norm 8 gate 9 up 10 down 11 norm
+    12 head 13 hidden 14 heads 15 kv_heads 16 intermediate 17 vocab
+    18 capacity 19 layers 20 tokens 21 keep_logits 22 grid 23 lds_sums
+    24 lds_x
+}
+
 /// Where a norm finds its row.
 #[derive(Clone, Copy)]
 enum Row {
@@ -91,15 +129,36 @@ impl<const D: usize> Step<D> {
     /// 1. The launch's pointers and numbers are what `Args` says.
     #[inline(always)]
     unsafe fn new(launch: Launch) -> Self {
-        let q = launch.heads * D as u32;
-        let kv = launch.kv_heads * D as u32;
-        let at = Work::new(launch.hidden, q, kv, launch.intermediate, launch.heads);
+        if item_idx() == 0 {
+            // SAFETY: one item.
+            unsafe { launch.leave() };
+        }
+        // SAFETY: all waves come here.
+        unsafe { barrier() };
+        let at = Self::places(&launch);
         // SAFETY: the work memory is one allocation.
         let work = unsafe { Shared::new(launch.work, at.bytes) };
-        let counter = launch.work.wrapping_add(Work::COUNTER as usize).cast();
         // SAFETY: the counter is the barrier's alone and 0; the host launches no more workgroups than run at once.
-        let grid = unsafe { GridBarrier::new(counter, launch.grid) };
+        let grid = unsafe { GridBarrier::new(work, launch.grid) };
         Self { launch, at, work, grid }
+    }
+
+    /// Where what lies in the work memory.
+    #[inline(always)]
+    fn places(launch: &Launch) -> Work {
+        let (q, kv) = (launch.heads * D as u32, launch.kv_heads * D as u32);
+        Work::new(launch.hidden, q, kv, launch.intermediate, launch.heads)
+    }
+
+    /// Begins a phase: see [`Launch::again`].
+    ///
+    /// # Safety
+    /// 1. All waves come here.
+    #[inline(always)]
+    unsafe fn refresh(&mut self) {
+        // SAFETY: `new` left the numbers and passed a barrier.
+        self.launch = unsafe { self.launch.again() };
+        self.at = Self::places(&self.launch);
     }
 
     /// A tensor of `layer`, `offset` being the first layer's.
@@ -281,12 +340,16 @@ impl<const D: usize> Step<D> {
         Stream::new(Rows { base, rows, k, split: u32::MAX, jump: 0 })
     }
 
-    /// A product whose rows are added to the residual stream, after `stage` has put x into LDS. Ends by arriving.
+    /// o_proj or down_proj: rows are added to the residual stream, after `stage` has put x into LDS. Ends by arriving.
     ///
     /// # Safety
-    /// 1. All waves come here in turn with the other workgroups; `stage` is for x, of `k` elements, and ends with a barrier.
+    /// 1. All waves come here in turn with the other workgroups; `stage` puts x into LDS and ends with a barrier.
     #[inline(always)]
-    unsafe fn add(&mut self, offset: u32, layer: u32, k: u32, stage: impl FnOnce(&Self)) {
+    unsafe fn add<const DOWN: bool>(&mut self, layer: u32, stage: impl FnOnce(&Self)) {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
+        let l = &self.launch;
+        let (offset, k) = if DOWN { (l.down, l.intermediate) } else { (l.o, l.heads * D as u32) };
         let (start, rows) = self.own_rows();
         let stream = self.product(offset, layer, k, start, rows);
         // SAFETY: `[H, k]` of this layer.
@@ -317,6 +380,8 @@ impl<const D: usize> Step<D> {
     /// 1. All waves come here in turn with the other workgroups.
     #[inline(always)]
     unsafe fn project(&mut self, layer: u32, row: Row, waits: bool) {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
         let n = (self.launch.heads + 2 * self.launch.kv_heads) * D as u32;
         let (start, rows) = share(n, ceil(n, self.launch.grid));
         let stream = self.product(self.launch.qkv, layer, self.launch.hidden, start, rows);
@@ -348,6 +413,8 @@ impl<const D: usize> Step<D> {
     /// 1. All waves come here in turn with the other workgroups.
     #[inline(always)]
     unsafe fn attend(&mut self, layer: u32, position: u32) {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
         let l = self.launch;
         let cache_elements = l.kv_heads as usize * l.capacity as usize * D;
         let keys = l.cache.wrapping_add(layer as usize * cache_elements * 4);
@@ -449,6 +516,8 @@ impl<const D: usize> Step<D> {
     /// 1. All waves come here in turn with the other workgroups.
     #[inline(always)]
     unsafe fn gate_up(&mut self, layer: u32, waits: bool) {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
         let l = self.launch;
         let (start, rows) = share(l.intermediate, mlp_rows(l.intermediate, l.grid));
         let row_bytes = l.hidden as usize * 2;
@@ -521,6 +590,8 @@ impl<const D: usize> Step<D> {
     /// 1. All waves come here in turn with the other workgroups.
     #[inline(always)]
     unsafe fn choose(&mut self, waits: bool) -> u32 {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
         let l = self.launch;
         let (start, rows) = share(l.vocab, ceil(l.vocab, l.grid));
         let base = self.tensor(l.head, 0).wrapping_add(start as usize * (l.hidden as usize * 2));
@@ -645,7 +716,7 @@ unsafe fn attention<const D: usize>(launch: Launch) {
         step.fetch_own(row);
         step.project(layer, row, false);
         step.attend(layer, position);
-        step.add(launch.o, layer, launch.heads * D as u32, |step| step.merge(position));
+        step.add::<false>(layer, |step| step.merge(position));
         step.grid.leave();
     }
 }
@@ -661,7 +732,7 @@ unsafe fn mlp<const D: usize>(launch: Launch) {
         let mut step = Step::<D>::new(launch);
         step.fetch_own(Row::Stream);
         step.gate_up(launch.layers, false);
-        step.add(launch.down, launch.layers, launch.intermediate, |step| step.copy_mlp());
+        step.add::<true>(launch.layers, |step| step.copy_mlp());
         step.grid.leave();
     }
 }
@@ -694,19 +765,18 @@ unsafe fn persistent<const D: usize>(launch: Launch) {
     // SAFETY: the kernel's contract.
     unsafe {
         let mut step = Step::<D>::new(launch);
-        let (mut position, mut id, ends) = (step.state(0), step.state(1), step.state(2));
+        let (mut position, mut id) = (step.state(0), step.state(1));
         let mut token = 0;
-        while token < launch.tokens {
+        while token < step.launch.tokens {
             let mut layer = 0;
-            let mut row = step.embedding(id);
-            step.fetch_own(row);
-            while layer < launch.layers {
+            step.fetch_own(step.embedding(id));
+            while layer < step.launch.layers {
+                let row = if layer == 0 { step.embedding(id) } else { Row::Stream };
                 step.project(layer, row, layer > 0);
                 step.attend(layer, position);
-                step.add(launch.o, layer, launch.heads * D as u32, |step| step.merge(position));
+                step.add::<false>(layer, |step| step.merge(position));
                 step.gate_up(layer, true);
-                step.add(launch.down, layer, launch.intermediate, |step| step.copy_mlp());
-                row = Row::Stream;
+                step.add::<true>(layer, |step| step.copy_mlp());
                 layer += 1;
             }
             id = step.choose(true);
@@ -716,7 +786,7 @@ unsafe fn persistent<const D: usize>(launch: Launch) {
             }
             token += 1;
             let mut stop = id >= INFINITE_ID;
-            let mut end = 0;
+            let (mut end, ends) = (0, step.state(2));
             while end < ends {
                 stop |= step.state(4 + end) == id;
                 end += 1;

@@ -263,10 +263,14 @@ const fn round_up(x: u32, multiple: u32) -> u32 {
 /// LDS from offset 0: one number of each wave, 8 bytes.
 #[cfg(gpu)]
 const LDS_WAVES: u32 = 0;
+/// LDS: the launch's numbers, 128 bytes.
+#[cfg(gpu)]
+const LDS_NUMBERS: u32 = 128;
 /// LDS: this workgroup's part of the residual stream.
 const LDS_OWN: u32 = 256;
 
-/// Device memory that the phases pass results through, zeroed when it is allocated. Offsets in bytes.
+/// Device memory that the phases pass results through, zeroed when it is allocated: the grid barrier's counter at its start,
+/// then the state, each workgroup's best logit, and these. Offsets in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
     /// Residual stream `[H]` f32.
@@ -284,8 +288,6 @@ pub struct Work {
 }
 
 impl Work {
-    /// The grid barrier's counter.
-    pub const COUNTER: u32 = 0;
     /// u32: position of the token to come, its id, number of ids that end a launch, 0, then those ids.
     pub const STATE: u32 = 256;
     /// Bytes of the state.
