@@ -51,7 +51,15 @@ fn zeros(odd: Option<(&'static str, Dtype)>) -> Zeros {
 }
 
 fn options(context_len: usize) -> Options {
-    Options { context_len, max_chunk: 8, gemm: Gemm::Fast, attention: Rung::Fast, hip_library: None }
+    Options {
+        context_len,
+        max_chunk: 8,
+        gemm: Gemm::Fast,
+        attention: Rung::Fast,
+        hip_library: None,
+        decode: None,
+        workgroups: None,
+    }
 }
 
 fn open_on(device: &str, source: &Zeros, options: &Options) -> Result<gpu::Opened, OpenError> {
@@ -256,7 +264,15 @@ fn trained(ids: &[u32], options: &Options) -> Vec<f32> {
 fn rungs_and_chunks_agree_and_a_repeat_gives_the_same_bits() {
     // 19 tokens: prefill and decode attention, tiles that are not full, and a cache block that is not full.
     let ids: Vec<u32> = (0..19).map(|index| (index * 97 + 5) % 4000).collect();
-    let fast = Options { context_len: 40, max_chunk: 64, gemm: Gemm::Fast, attention: Rung::Fast, hip_library: None };
+    let fast = Options {
+        context_len: 40,
+        max_chunk: 64,
+        gemm: Gemm::Fast,
+        attention: Rung::Fast,
+        hip_library: None,
+        decode: None,
+        workgroups: None,
+    };
     let expected = trained(&ids, &fast);
     assert!(expected == trained(&ids, &fast), "the same input twice, the same bits");
     // Tiles of any shape sum in the same order, and what is fused rounds as its parts do.
