@@ -248,7 +248,10 @@ const fn parts_log2(rows: u32, k: u32) -> u32 {
 
 /// a / b, 0 where b is 0: without the panic that a kernel may not hold.
 const fn quotient(a: u32, b: u32) -> u32 {
-    if b == 0 { 0 } else { a / b }
+    match a.checked_div(b) {
+        Some(quotient) => quotient,
+        None => 0,
+    }
 }
 const fn ceil(a: u32, b: u32) -> u32 {
     quotient(a + b - 1, b)
@@ -331,7 +334,7 @@ mod tests {
             for kv_heads in [1, 2, 8] {
                 for positions in (1..700).chain([4095, 4096, 4097, 40_960]) {
                     let (pieces, each) = splits(positions, kv_heads, grid);
-                    assert!(pieces >= 1 && pieces <= MAX_SPLITS, "{positions}");
+                    assert!((1..=MAX_SPLITS).contains(&pieces), "{positions}");
                     assert!(pieces == 1 || pieces * kv_heads <= grid, "{positions} {grid}");
                     assert!(
                         (pieces - 1) * each < positions && positions <= pieces * each,
