@@ -247,11 +247,9 @@ const fn parts_log2(rows: u32, k: u32) -> u32 {
 }
 
 /// a / b, 0 where b is 0: without the panic that a kernel may not hold.
+#[allow(clippy::manual_checked_ops, reason = "the option costs the resident kernel four scalar registers, which it has not")]
 const fn quotient(a: u32, b: u32) -> u32 {
-    match a.checked_div(b) {
-        Some(quotient) => quotient,
-        None => 0,
-    }
+    if b == 0 { 0 } else { a / b }
 }
 const fn ceil(a: u32, b: u32) -> u32 {
     quotient(a + b - 1, b)
