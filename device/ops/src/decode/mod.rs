@@ -247,7 +247,10 @@ const fn parts_log2(rows: u32, k: u32) -> u32 {
 }
 
 /// a / b, 0 where b is 0: without the panic that a kernel may not hold.
-#[allow(clippy::manual_checked_ops, reason = "the option costs the resident kernel four scalar registers, which it has not")]
+#[allow(
+    clippy::manual_checked_ops,
+    reason = "the option costs the resident kernel four scalar registers, which it has not"
+)]
 const fn quotient(a: u32, b: u32) -> u32 {
     if b == 0 { 0 } else { a / b }
 }
