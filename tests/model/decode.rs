@@ -3,17 +3,17 @@
 //! and few tokens; `./x test --all` runs more.
 
 use zynfer::{
-    cpu::CpuOptions,
     engine::Engine,
-    gpu::{self, GpuKind, Options},
+    gpu::{GpuKind, Options},
     hip::decode::DecodePlan,
-    model::{forward::forward, weights::Weights},
+    model::forward::forward,
 };
 use zynfer_tests::card_too;
 use zynfer_tests::tolerances::{GPU_LOGIT_COSINE, GPU_TOP1_GAP, cosine};
 
 use crate::{
     cpu,
+    emulator::{all, engine_with, lead},
     golden::{self, Bar, Case},
     oracle::Oracle,
 };
@@ -29,26 +29,8 @@ fn places() -> Vec<(GpuKind, Option<u32>)> {
     places
 }
 
-fn all(kind: GpuKind) -> bool {
-    kind == GpuKind::AmdHip || std::env::var_os("ZYNFER_TEST_ALL").is_some()
-}
-
 fn engine(kind: GpuKind, name: &str, context: usize, plan: DecodePlan, workgroups: Option<u32>) -> Engine {
-    let artifact = cpu::artifact(name);
-    let config = artifact.config();
-    let weights = Weights::new(config);
-    let options = Options { decode: Some(plan), workgroups, ..Options::new(context).unwrap() };
-    let opened = gpu::open(kind, "auto", config, &weights, &artifact, &options).unwrap();
-    Engine::new(opened.ops, weights, config, artifact.end_ids().iter().copied()).unwrap()
-}
-
-fn lead(name: &str) -> impl FnMut(&[u32]) -> f32 {
-    let mut reference = cpu::engine(&cpu::artifact(name), CpuOptions::new(256));
-    move |ids| {
-        let mut logits = reference.last_logits(ids).unwrap().to_vec();
-        logits.sort_by(|a, b| b.total_cmp(a));
-        logits[0] - logits[1]
-    }
+    engine_with(kind, name, &Options { decode: Some(plan), workgroups, ..Options::new(context).unwrap() })
 }
 
 fn check(name: &str, vocab_size: usize) {

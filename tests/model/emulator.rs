@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Whether `kind` goes through everything.
-fn all(kind: GpuKind) -> bool {
+pub fn all(kind: GpuKind) -> bool {
     kind == GpuKind::AmdHip || std::env::var_os("ZYNFER_TEST_ALL").is_some()
 }
 
@@ -26,16 +26,19 @@ fn kinds() -> Vec<GpuKind> {
 }
 
 fn engine(kind: GpuKind, name: &str, context: usize) -> Engine {
+    engine_with(kind, name, &Options::new(context).unwrap())
+}
+
+pub fn engine_with(kind: GpuKind, name: &str, options: &Options) -> Engine {
     let artifact = cpu::artifact(name);
     let config = artifact.config();
     let weights = Weights::new(config);
-    let options = Options::new(context).unwrap();
-    let opened = gpu::open(kind, "auto", config, &weights, &artifact, &options).unwrap();
+    let opened = gpu::open(kind, "auto", config, &weights, &artifact, options).unwrap();
     Engine::new(opened.ops, weights, config, artifact.end_ids().iter().copied()).unwrap()
 }
 
 /// The reference's lead at a step, from the float32 backend that is itself judged by the same goldens.
-fn lead(name: &str) -> impl FnMut(&[u32]) -> f32 {
+pub fn lead(name: &str) -> impl FnMut(&[u32]) -> f32 {
     let mut reference = cpu::engine(&cpu::artifact(name), CpuOptions::new(256));
     move |ids| {
         let mut logits = reference.last_logits(ids).unwrap().to_vec();

@@ -270,8 +270,8 @@ impl Engine {
         let mut sampler = Sampler::new(request.sampling, &request.prompt)?;
         let mut stops = StopMatcher::new(&request.stop)?;
         let start = self.clock.now();
-        let ends = if request.ignore_eos { BTreeSet::new() } else { self.end_ids.clone() };
-        let ends: Vec<u32> = ends.iter().chain(&request.stop_token_ids).copied().collect();
+        let own_ends = self.end_ids.iter().filter(|_| !request.ignore_eos);
+        let ends: Vec<u32> = own_ends.chain(&request.stop_token_ids).copied().collect();
         let cached_tokens = self.reuse(&request.prompt);
         let mut timings = Timings { prompt_tokens: request.prompt.len(), cached_tokens, ..Default::default() };
         let mut outcome = Outcome {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use device_ops::decode::{MAX_HIDDEN, Shape};
+use device_ops::decode::Shape;
 use device_ops::kv_append;
 
 use super::arena::Arena;
@@ -170,18 +170,18 @@ impl fmt::Display for Plan {
     }
 }
 
-/// The sizes as decode's kernels count them, if they have kernels.
+/// The sizes as decode's kernels count them, if they have kernels for such.
 pub fn decode_shape(config: &ModelConfig) -> Option<Shape> {
     let u32 = |x: usize| u32::try_from(x).ok();
-    Some(Shape {
-        hidden: u32(config.hidden_size).filter(|&hidden| hidden <= MAX_HIDDEN)?,
+    let shape = Shape {
+        hidden: u32(config.hidden_size)?,
         heads: u32(config.num_attention_heads)?,
         kv_heads: u32(config.num_key_value_heads)?,
         head_dim: u32(config.head_dim)?,
-        intermediate: u32(config.intermediate_size).filter(|&width| width <= u32::MAX >> 8)?,
-        vocab: u32(config.vocab_size).filter(|&vocab| vocab <= u32::MAX - 1024)?,
-    })
-    .filter(|shape| config.q_size() <= (u32::MAX >> 8) as usize && shape.kv_heads > 0)
+        intermediate: u32(config.intermediate_size)?,
+        vocab: u32(config.vocab_size)?,
+    };
+    shape.limit().is_none().then_some(shape)
 }
 
 fn product(factors: &[usize]) -> Option<usize> {

@@ -3,7 +3,7 @@
 //! not here, nor is anything that samples.
 
 use device_ops::Geometry;
-use device_ops::decode::{self, Args, INFINITE_ID, MAX_ENDS, MAX_GRID, MAX_HIDDEN, NAN_ID, Names, Shape, UNIT, Work};
+use device_ops::decode::{self, Args, INFINITE_ID, Limit, MAX_ENDS, MAX_GRID, NAN_ID, Names, Shape, UNIT, Work};
 
 use super::error::HipError;
 use super::graph::GraphExec;
@@ -170,16 +170,10 @@ impl Decoder {
         let Some(names) = decode::names(shape.head_dim) else {
             return refuse(format!("head_dim {}, kernels exist for 64 and 128", shape.head_dim));
         };
-        for (what, found, most) in [
-            ("hidden_size", shape.hidden, MAX_HIDDEN),
-            ("intermediate_size", shape.intermediate, u32::MAX >> 8),
-            ("vocab_size", shape.vocab, u32::MAX - 1024),
-        ] {
-            if found == 0 || found > most || (what != "vocab_size" && !found.is_multiple_of(64)) {
-                return refuse(format!("{what} is {found}, a multiple of 64 up to {most} is needed"));
-            }
+        if let Some(Limit { what, found, most, multiple }) = shape.limit() {
+            return refuse(format!("{what} is {found}, a multiple of {multiple} from {multiple} to {most} is needed"));
         }
-        if shape.kv_heads == 0 || !shape.heads.is_multiple_of(shape.kv_heads) || shape.heads == 0 {
+        if !shape.heads.is_multiple_of(shape.kv_heads) {
             return refuse(format!("{} heads over {} key/value heads", shape.heads, shape.kv_heads));
         }
         let (workgroups, geometry, lds_sums, lds_x) = grid(stream, kernels, &shape, names, workgroups)?;
@@ -247,14 +241,6 @@ impl Decoder {
     /// How launches are made.
     pub fn plan(&self) -> DecodePlan {
         self.plan
-    }
-
-    /// Launches of one token.
-    pub fn launches(&self) -> usize {
-        match self.plan {
-            DecodePlan::Fused | DecodePlan::Graph => 2 * self.model.layers + 1,
-            DecodePlan::Persistent => 1,
-        }
     }
 
     /// Evaluates `id` at `position`, then each id that follows by the largest logit, `count` of them, and gives those chosen: fewer

@@ -21,10 +21,10 @@ use amdgpu_target::gpu::{
     store_f32x4, store_run_bf16, wave_idx, wave_uniform, wmma_bf16, workgroup_x, workgroup_y,
 };
 
+use super::{FLOOR, keep_below};
+
 /// Positions of one block: two matrix tiles.
 const BLOCK: u32 = 32;
-/// Below every score, yet finite.
-const FLOOR: f32 = -1e30;
 
 /// One number for each query of which this lane holds scores and outputs.
 type PerQuery<T> = [T; ACC_COLUMNS];
@@ -250,18 +250,6 @@ impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
 fn scaled(acc: Acc, by: PerQuery<f32>) -> Acc {
     let x = acc_to_array(acc);
     Acc::new(core::array::from_fn(|e| x[e] * by[acc_column_of(e)]))
-}
-
-/// `x` with the bf16 of positions `first` … `first` + 7 that are not below `end` set to 0.
-#[inline(always)]
-fn keep_below(x: B128, first: u32, end: u32) -> B128 {
-    let keep = |word: u32, position: u32| {
-        let lo = if position < end { 0xffff } else { 0 };
-        let hi = if position + 1 < end { 0xffff_0000 } else { 0 };
-        word & (lo | hi)
-    };
-    let [a, b, c, d] = x.words();
-    B128::new([keep(a, first), keep(b, first + 2), keep(c, first + 4), keep(d, first + 6)])
 }
 
 /// The cache of the key/value head this workgroup works on.

@@ -8,6 +8,8 @@ mod flash;
 mod plain;
 
 use amdgpu_target::Geometry;
+#[cfg(gpu)]
+use amdgpu_target::gpu::B128;
 
 use crate::contract::{Address, args};
 
@@ -96,4 +98,21 @@ pub const fn geometry_decode(tokens: u32, group: u32, kv_heads: u32, head_dim: u
     // A running maximum and sum per wave and query, and one output tile for each of the waves that hand theirs over first.
     let lds_bytes = DECODE_WAVES * QUERIES * 8 + DECODE_WAVES / 2 * QUERIES * head_dim * 4;
     Geometry { workgroups: [tiles, kv_heads, 1], waves: DECODE_WAVES, lds_bytes }
+}
+
+/// Below every score, yet finite: where a running maximum starts.
+#[cfg(gpu)]
+pub(crate) const FLOOR: f32 = -1e30;
+
+/// `x` with the bf16 of positions `first` … `first` + 7 that are not below `end` set to 0.
+#[cfg(gpu)]
+#[inline(always)]
+pub(crate) fn keep_below(x: B128, first: u32, end: u32) -> B128 {
+    let keep = |word: u32, position: u32| {
+        let lo = if position < end { 0xffff } else { 0 };
+        let hi = if position + 1 < end { 0xffff_0000 } else { 0 };
+        word & (lo | hi)
+    };
+    let [a, b, c, d] = x.words();
+    B128::new([keep(a, first), keep(b, first + 2), keep(c, first + 4), keep(d, first + 6)])
 }

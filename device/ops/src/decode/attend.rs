@@ -9,15 +9,14 @@
 //! Plain multiply-adds: a token has `group` queries per key/value head, and reading the cache is what takes the time.
 
 use amdgpu_target::gpu::{
-    B128, LOG2_E, Shared, barrier, exp2, fma, group_sum, lane_idx, lds, load, load_f32x4, max, other_half, rsq, store,
+    B128, LOG2_E, Shared, barrier, exp2, fma, group_sum, lane_idx, load, load_f32x4, max, other_half, rsq, store,
     store_f32x4, unpack_bf16, wave_idx, wave_max, wave_sum,
 };
 use amdgpu_target::{bf16_to_f32, f32_to_bf16};
 
 use super::{SCORES, WAVES, Work};
+use crate::attention::{FLOOR, keep_below};
 
-/// Below every score, yet finite.
-const FLOOR: f32 = -1e30;
 /// Keys that a lane loads at once.
 const KEYS: usize = 4;
 /// Positions of values that a wave takes at once, 8 to a lane of 16.
@@ -406,22 +405,4 @@ impl Attend {
         // SAFETY: all waves come here; LDS is written again only after it.
         unsafe { barrier() };
     }
-}
-
-/// `x` with the bf16 of positions `first` … `first` + 7 that are not below `end` set to 0.
-#[inline(always)]
-fn keep_below(x: B128, first: u32, end: u32) -> B128 {
-    let keep = |word: u32, position: u32| {
-        let lo = if position < end { 0xffff } else { 0 };
-        let hi = if position + 1 < end { 0xffff_0000 } else { 0 };
-        word & (lo | hi)
-    };
-    let [a, b, c, d] = x.words();
-    B128::new([keep(a, first), keep(b, first + 2), keep(c, first + 4), keep(d, first + 6)])
-}
-
-/// LDS of the phase, `offset` bytes into the workgroup's.
-#[inline(always)]
-pub fn memory(offset: u32) -> *mut f32 {
-    lds::<B128>().wrapping_byte_add(offset as usize).cast()
 }

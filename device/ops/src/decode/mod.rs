@@ -14,7 +14,13 @@
 #[cfg(gpu)]
 mod attend;
 #[cfg(gpu)]
-mod kernel;
+mod kernels;
+#[cfg(gpu)]
+mod launch;
+#[cfg(gpu)]
+mod phases;
+#[cfg(gpu)]
+mod step;
 #[cfg(gpu)]
 mod stream;
 
@@ -187,7 +193,33 @@ pub struct Shape {
     pub vocab: u32,
 }
 
+/// A size these kernels are not made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Its name in a model's configuration.
+    pub what: &'static str,
+    /// What it is.
+    pub found: u32,
+    /// What it may be: from 1 to this, a multiple of `multiple`.
+    pub most: u32,
+    /// See `most`.
+    pub multiple: u32,
+}
+
 impl Shape {
+    /// The first size that is outside what the kernels address by 32 bits; head_dim is [`names`]'s matter.
+    pub fn limit(&self) -> Option<Limit> {
+        let limit = |what, found, most, multiple| Limit { what, found, most, multiple };
+        let sizes = [
+            limit("hidden_size", self.hidden, MAX_HIDDEN, 64),
+            limit("intermediate_size", self.intermediate, u32::MAX >> 8, 64),
+            limit("num_attention_heads", self.heads, u32::MAX >> 15, 1),
+            limit("num_key_value_heads", self.kv_heads, self.heads, 1),
+            limit("vocab_size", self.vocab, u32::MAX - 1024, 1),
+        ];
+        sizes.into_iter().find(|size| size.found == 0 || size.found > size.most || size.found % size.multiple != 0)
+    }
+
     /// Elements of a token's queries.
     pub const fn q(&self) -> u32 {
         self.heads * self.head_dim

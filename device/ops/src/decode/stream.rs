@@ -33,7 +33,8 @@ pub struct Stream {
     parts: u32,
     /// log2 of it.
     pub parts_log2: u32,
-    part: u32,
+    /// Which of them this is.
+    pub part: u32,
     first: u32,
     /// From a row of this wave to its next.
     every: u32,

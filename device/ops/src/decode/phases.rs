@@ -1,0 +1,348 @@
+//! The phases of a token, in the order of a layer. Each begins with loads that need nothing of other workgroups (weights), waits for the
+//! grid, and ends by arriving. Which follow each other in a launch is the kernels'.
+
+use amdgpu_target::gpu::{
+    B64, B128, Shared, barrier, bf16x4, exp2, fma, item_idx, lane_idx, lds, load, max, pack_bf16, rcp, silu, store,
+    wave_idx, wave_max_u64, wave_uniform, workgroup_x,
+};
+
+use super::attend::Attend;
+use super::launch::memory;
+use super::step::{Row, Step, share};
+use super::stream::{Rows, Stream};
+use super::{CHUNK, INFINITE_ID, ITEMS, LDS_OWN, LDS_WAVES, NAN_ID, WAVES, Work, ceil, mlp_rows, quotient, splits};
+use crate::argmax::key;
+use crate::attention::FLOOR;
+
+/// Pieces of a context that are merged at once.
+const MERGED: usize = 4;
+
+impl<const D: usize> Step<D> {
+    /// Phase 1: q, k, v of the normalised stream. `waits`: whether other workgroups made the stream.
+    ///
+    /// # Safety
+    /// 1. All waves come here in turn with the other workgroups.
+    #[inline(always)]
+    pub unsafe fn project(&mut self, layer: u32, row: Row, waits: bool) {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
+        let n = (self.launch.heads + 2 * self.launch.kv_heads) * D as u32;
+        let (start, rows) = share(n, ceil(n, self.launch.grid));
+        let stream = self.product(self.launch.qkv, layer, self.launch.hidden, start, rows);
+        // SAFETY: `[Q + 2K, H]` of this layer.
+        let ahead = unsafe { stream.prefetch() };
+        // SAFETY: `[H]` of this layer.
+        let norm = unsafe { self.norm_weights(self.tensor(self.launch.input_norm, layer)) };
+        if waits {
+            // SAFETY: in turn.
+            unsafe { self.grid.wait() };
+        }
+        // SAFETY: the stream is there.
+        unsafe { self.normalise(row, norm) };
+        // SAFETY: x is there.
+        unsafe { self.multiply(&stream, ahead) };
+        let mut i = item_idx();
+        while i < rows {
+            // SAFETY: one of this workgroup's rows.
+            unsafe { self.work.store_f32(self.at.qkv + (start + i) * 4, self.row_sum(i, stream.parts_log2)) };
+            i += ITEMS;
+        }
+        // SAFETY: in turn.
+        unsafe { self.grid.arrive() };
+    }
+
+    /// Phase 2: attention over pieces of the context.
+    ///
+    /// # Safety
+    /// 1. All waves come here in turn with the other workgroups.
+    #[inline(always)]
+    pub unsafe fn attend(&mut self, layer: u32, position: u32) {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
+        let l = self.launch;
+        let cache_elements = l.kv_heads as usize * l.capacity as usize * D;
+        let keys = l.cache.wrapping_add(layer as usize * cache_elements * 4);
+        let values = keys.wrapping_add(cache_elements * 2);
+        let head_bytes = l.capacity * D as u32 * 2;
+        let group = quotient(l.heads, l.kv_heads);
+        let (pieces, each) = splits(position + 1, l.kv_heads, l.grid);
+        // SAFETY: in turn.
+        unsafe { self.grid.wait() };
+        let mut item = workgroup_x();
+        while item < l.kv_heads * pieces {
+            let head = wave_uniform(quotient(item, pieces));
+            let piece = item - head * pieces;
+            let start = head as usize * head_bytes as usize;
+            // SAFETY: the work memory and the cache hold what `Args` says.
+            let phase = unsafe {
+                Attend {
+                    work: self.work,
+                    at: self.at,
+                    norms: [self.tensor(l.q_norm, layer).cast(), self.tensor(l.k_norm, layer).cast()],
+                    rope: l.rope.wrapping_add(position as usize * D),
+                    keys: Shared::new(keys.wrapping_add(start), head_bytes),
+                    values: Shared::new(values.wrapping_add(start), head_bytes),
+                    heads: l.heads,
+                    kv_heads: l.kv_heads,
+                    group,
+                    capacity: l.capacity,
+                    position,
+                    eps: l.eps,
+                    scale: l.scale,
+                    lds: memory(l.lds_x),
+                }
+            };
+            if group <= 2 {
+                // SAFETY: all waves come here; the position is below the capacity.
+                unsafe { phase.run::<D, 2>(head, piece, each) };
+            } else {
+                // SAFETY: as above.
+                unsafe { phase.run::<D, 4>(head, piece, each) };
+            }
+            item += l.grid;
+        }
+        // SAFETY: in turn.
+        unsafe { self.grid.arrive() };
+    }
+
+    /// Phase 3's x: the pieces of every query, merged, as bf16.
+    ///
+    /// # Safety
+    /// 1. All waves come here, after the grid's wait.
+    #[inline(always)]
+    pub unsafe fn merge(&self, position: u32) {
+        let l = &self.launch;
+        let q = l.heads * D as u32;
+        let (pieces, _) = splits(position + 1, l.kv_heads, l.grid);
+        let mut quad = item_idx();
+        while quad * 4 < q.next_multiple_of(CHUNK) {
+            let mut out = [0.0f32; 4];
+            if quad * 4 < q {
+                let head = quad * 4 / D as u32;
+                let (mut top, mut total) = (FLOOR, 0.0);
+                let mut first = 0;
+                while first < pieces {
+                    // Several pieces' loads at once; past the end the last one's again, with a weight of 0.
+                    let (mut m, mut s, mut x) = ([0.0f32; MERGED], [0.0f32; MERGED], [[0.0f32; 4]; MERGED]);
+                    for i in 0..MERGED {
+                        let piece = (first + i as u32).min(pieces - 1);
+                        // SAFETY: a piece of this query.
+                        [m[i], s[i]] = unsafe { self.work.load_f32x2(self.at.stats + (piece * l.heads + head) * 8) };
+                        // SAFETY: as above.
+                        x[i] = unsafe { self.work.load_f32x4(self.at.partial + (piece * q + quad * 4) * 4) };
+                    }
+                    for i in 0..MERGED {
+                        let new = max(top, m[i]);
+                        let keep = exp2(top - new);
+                        let weight = if first + (i as u32) < pieces { exp2(m[i] - new) } else { 0.0 };
+                        total = fma(total, keep, s[i] * weight);
+                        for e in 0..4 {
+                            out[e] = fma(out[e], keep, x[i][e] * weight);
+                        }
+                        top = new;
+                    }
+                    first += MERGED as u32;
+                }
+                let factor = rcp(total);
+                out = out.map(|x| x * factor);
+            }
+            // SAFETY: the launch gives x for Q rounded up.
+            unsafe { store(self.x().cast::<B64>(), quad as usize, bf16x4(out)) };
+            quad += ITEMS;
+        }
+        // SAFETY: all waves come here.
+        unsafe { barrier() };
+    }
+
+    /// Phases 3 and 5, o_proj and down_proj: rows are added to the residual stream, after `stage` has put x into LDS. Ends by arriving.
+    ///
+    /// # Safety
+    /// 1. All waves come here in turn with the other workgroups; `stage` puts x into LDS and ends with a barrier.
+    #[inline(always)]
+    pub unsafe fn add<const DOWN: bool>(&mut self, layer: u32, stage: impl FnOnce(&Self)) {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
+        let l = &self.launch;
+        let (offset, k) = if DOWN { (l.down, l.intermediate) } else { (l.o, l.heads * D as u32) };
+        let (start, rows) = self.own_rows();
+        let stream = self.product(offset, layer, k, start, rows);
+        // SAFETY: `[H, k]` of this layer.
+        let ahead = unsafe { stream.prefetch() };
+        // SAFETY: in turn.
+        unsafe { self.grid.wait() };
+        stage(self);
+        // SAFETY: x is there.
+        unsafe { self.multiply(&stream, ahead) };
+        let own = memory(LDS_OWN);
+        let mut i = item_idx();
+        while i < rows {
+            // SAFETY: one of this workgroup's rows, and its own item's; the sums are there.
+            let value = unsafe { load(own, i as usize) + self.row_sum(i, stream.parts_log2) };
+            // SAFETY: as above.
+            unsafe { store(own, i as usize, value) };
+            // SAFETY: as above; nobody reads it before the grid's next wait.
+            unsafe { self.work.store_f32(self.at.hidden + (start + i) * 4, value) };
+            i += ITEMS;
+        }
+        // SAFETY: in turn.
+        unsafe { self.grid.arrive() };
+    }
+
+    /// Phase 4: gate and up of the normalised stream, SwiGLU.
+    ///
+    /// # Safety
+    /// 1. All waves come here in turn with the other workgroups.
+    #[inline(always)]
+    pub unsafe fn gate_up(&mut self, layer: u32, waits: bool) {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
+        let l = self.launch;
+        let (start, rows) = share(l.intermediate, mlp_rows(l.intermediate, l.grid));
+        let row_bytes = l.hidden as usize * 2;
+        let gate = self.tensor(l.gate, layer).wrapping_add(start as usize * row_bytes);
+        let up = self.tensor(l.up, layer).wrapping_add(start as usize * row_bytes);
+        // Row `rows` + i of the stream is row i of up.
+        let jump = (up as usize).wrapping_sub(gate as usize).wrapping_sub(rows as usize * row_bytes);
+        let stream = Stream::new(Rows { base: gate, rows: 2 * rows, k: l.hidden, split: rows, jump });
+        // SAFETY: `[I, H]` twice, of this layer.
+        let ahead = unsafe { stream.prefetch() };
+        // SAFETY: `[H]` of this layer.
+        let norm = unsafe { self.norm_weights(self.tensor(l.post_norm, layer)) };
+        if waits {
+            // SAFETY: in turn.
+            unsafe { self.grid.wait() };
+        }
+        // SAFETY: the stream is there.
+        unsafe { self.normalise(Row::Stream, norm) };
+        // SAFETY: x is there.
+        unsafe { self.multiply(&stream, ahead) };
+        let mut i = item_idx() * 2;
+        while i < rows {
+            // SAFETY: two of this workgroup's rows: I and a workgroup's share are even.
+            let first = unsafe { self.swiglu(i, rows, stream.parts_log2) };
+            // SAFETY: as above.
+            let second = unsafe { self.swiglu(i + 1, rows, stream.parts_log2) };
+            // SAFETY: as above.
+            unsafe { self.work.store_b32(self.at.mlp + (start + i) * 2, pack_bf16(first, second)) };
+            i += 2 * ITEMS;
+        }
+        // SAFETY: in turn.
+        unsafe { self.grid.arrive() };
+    }
+
+    /// silu(gate) · up of row `i` of a workgroup's `rows`.
+    ///
+    /// # Safety
+    /// 1. After [`Step::multiply`] over gate and up; i < rows.
+    #[inline(always)]
+    unsafe fn swiglu(&self, i: u32, rows: u32, parts_log2: u32) -> f32 {
+        // SAFETY: the caller's.
+        unsafe { silu(self.row_sum(i, parts_log2)) * self.row_sum(rows + i, parts_log2) }
+    }
+
+    /// Phase 5's x: the SwiGLU's result.
+    ///
+    /// # Safety
+    /// 1. All waves come here, after the grid's wait.
+    #[inline(always)]
+    pub unsafe fn copy_mlp(&self) {
+        let n = self.launch.intermediate;
+        let mut oct = item_idx();
+        while oct * 8 < n.next_multiple_of(CHUNK) {
+            let mut x = B128::new([0; 4]);
+            if oct * 8 < n {
+                // SAFETY: below I, a multiple of 64.
+                x = unsafe { self.work.load_b128(self.at.mlp + oct * 16) };
+            }
+            // SAFETY: the launch gives x for I rounded up.
+            unsafe { store(self.x(), oct as usize, x) };
+            oct += ITEMS;
+        }
+        // SAFETY: all waves come here.
+        unsafe { barrier() };
+    }
+
+    /// After the layers: lm_head and the largest logit, or [`NAN_ID`] or [`INFINITE_ID`]. All lanes of all workgroups get it.
+    ///
+    /// # Safety
+    /// 1. All waves come here in turn with the other workgroups.
+    #[inline(always)]
+    pub unsafe fn choose(&mut self, waits: bool) -> u32 {
+        // SAFETY: all waves come here.
+        unsafe { self.refresh() };
+        let l = self.launch;
+        let (start, rows) = share(l.vocab, ceil(l.vocab, l.grid));
+        let base = self.tensor(l.head, 0).wrapping_add(start as usize * (l.hidden as usize * 2));
+        let stream = Stream::whole_rows(Rows { base, rows, k: l.hidden, split: u32::MAX, jump: 0 });
+        // SAFETY: `[V, H]`.
+        let ahead = unsafe { stream.prefetch() };
+        // SAFETY: `[H]`.
+        let norm = unsafe { self.norm_weights(self.tensor(l.norm, 0)) };
+        if waits {
+            // SAFETY: in turn.
+            unsafe { self.grid.wait() };
+        }
+        // SAFETY: the stream is there.
+        unsafe { self.normalise(Row::Stream, norm) };
+        let mut best = 0u64;
+        // SAFETY: x is there.
+        unsafe {
+            stream.run(ahead, self.x(), |row, logit| {
+                best = best.max(key(logit, start + row));
+                if l.keep_logits != 0 && lane_idx() == 0 {
+                    store(l.logits, (start + row) as usize, logit);
+                }
+            });
+        }
+        // SAFETY: all waves come here.
+        let best = unsafe { self.best_of_waves(wave_max_u64(best)) };
+        if item_idx() == 0 {
+            // SAFETY: this workgroup's own.
+            unsafe {
+                self.work.store_b64(Work::BEST + workgroup_x() * 8, B64::new([best as u32, (best >> 32) as u32]))
+            };
+        }
+        // SAFETY: in turn.
+        unsafe { self.grid.arrive() };
+        // SAFETY: in turn.
+        unsafe { self.grid.wait() };
+        let mut best = 0u64;
+        let mut i = item_idx();
+        while i < l.grid {
+            // SAFETY: one of the workgroups', stored before it arrived.
+            let [lo, hi] = unsafe { self.work.load_b64(Work::BEST + i * 8) }.words();
+            best = best.max(u64::from(hi) << 32 | u64::from(lo));
+            i += ITEMS;
+        }
+        // SAFETY: all waves come here.
+        let best = unsafe { self.best_of_waves(wave_max_u64(best)) };
+        let id = !(best as u32);
+        // The order of key: what is not a number is above everything, then the infinities at both ends.
+        let id = match (best >> 32) as u32 {
+            u32::MAX => NAN_ID,
+            0xff80_0000 | 0x007f_ffff => INFINITE_ID,
+            _ => id,
+        };
+        wave_uniform(id)
+    }
+
+    /// The largest of every wave's number.
+    ///
+    /// # Safety
+    /// 1. All waves come here.
+    #[inline(always)]
+    unsafe fn best_of_waves(&self, x: u64) -> u64 {
+        let keys = lds::<u64>().wrapping_byte_add(LDS_WAVES as usize);
+        if lane_idx() == 0 {
+            // SAFETY: each wave its own.
+            unsafe { store(keys, wave_idx() as usize, x) };
+        }
+        // SAFETY: all waves come here.
+        unsafe { barrier() };
+        // SAFETY: written before the barrier.
+        let best = wave_max_u64(unsafe { load(keys, (lane_idx() % WAVES) as usize) });
+        // SAFETY: all waves come here; the next number is stored only after it.
+        unsafe { barrier() };
+        best
+    }
+}
