@@ -33,6 +33,11 @@ fn wrong_usage_exits_2_and_names_the_word() {
         (vec!["run", &model, "--prompt", "a", "--ctx-size", "0"], vec!["--ctx-size"]),
         (vec!["run", &model, "--prompt", "a", "--device", "first"], vec!["first"]),
         (vec!["run", &model, "--prompt", "a", "--device", "1", "--backend", "cpu"], vec!["--device 1", "cpu"]),
+        (vec!["run", &model, "--prompt", "a", "--plan", "graph", "--backend", "cpu"], vec!["--plan graph", "cpu"]),
+        (
+            vec!["run", &model, "--prompt", "a", "--plan", "fast"],
+            vec!["fast", "unfused", "fused", "graph", "persistent"],
+        ),
         (vec!["run", &model, "--prompt", ""], vec!["prompt", "0 tokens"]),
         (vec!["run", &model, "--prompt", "a", "--color", "sometimes"], vec!["sometimes"]),
         (vec!["run", &model, "--prompt", "a", "--chat", "--chat-template-kwargs", "{"], vec!["--chat-template-kwargs"]),
@@ -62,6 +67,15 @@ fn wrong_usage_exits_2_and_names_the_word() {
         for part in parts {
             assert!(ended.stderr.contains(part), "{arguments:?}: {part:?} is missing: {}", ended.stderr);
         }
+    }
+}
+
+#[test]
+fn a_number_of_workgroups_in_the_environment_that_is_none_is_wrong_usage() {
+    for (value, plan) in [("0", "fused"), ("many", "unfused"), ("1025", "persistent")] {
+        let mut run = command(["run", &tiny(), "--prompt", "a", "--backend", "emulator", "-n", "1", "--plan", plan]);
+        finish(run.env("ZYNFER_DECODE_WORKGROUPS", value), b"")
+            .failed(2, &["ZYNFER_DECODE_WORKGROUPS", value, "1 to 1024"]);
     }
 }
 

@@ -86,7 +86,10 @@ impl From<RequestError> for CliError {
 impl From<OpenError> for CliError {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Selector(_) | OpenError::Variable { .. } | OpenError::CodeObject(_) => CliError::usage(error),
+            OpenError::Selector(_)
+            | OpenError::Variable { .. }
+            | OpenError::Workgroups { .. }
+            | OpenError::CodeObject(_) => CliError::usage(error),
             other => CliError::failed(other),
         }
     }
