@@ -1,18 +1,13 @@
-//! The code objects of this tree, and the facts their metadata states about each kernel. Read with the `object` and `rmpv` crates, not
+//! The code object of this tree, and the facts its metadata states about each kernel. Read with the `object` and `rmpv` crates, not
 //! with the readers of host or emulator, which it judges.
 
 use object::{Object, ObjectSection};
 
-use zynfer::gpu::code_object::{AGENT, CodeObject, PLAIN, chosen};
+use zynfer::gpu::code_object::IMAGE;
 
-/// The bytes of the one that `ZYNFER_CODE_OBJECT` chooses, as the program does: those inside the binary under test.
+/// Its bytes: those inside the binary under test.
 pub fn image() -> &'static [u8] {
-    chosen().unwrap_or_else(|error| panic!("{error}")).image
-}
-
-/// Both of them.
-pub fn all() -> [CodeObject; 2] {
-    [PLAIN, AGENT.unwrap_or_else(|why| panic!("the code object of agent scope was not built: {why}"))]
+    IMAGE
 }
 
 /// One kernel's entry in the metadata note.

@@ -8,7 +8,6 @@ pub mod fixtures;
 pub mod packages;
 pub mod process;
 pub mod rust_src;
-pub mod scopes;
 pub mod silicon;
 pub mod sysroot;
 pub mod tidy;

@@ -54,11 +54,7 @@ fn main() {
 
 fn setup() -> Outcome {
     sysroot::ensure()?;
-    let made = device::build()?;
-    if let Err(why) = made.agent {
-        say(&format!("the kernels' atomics keep system scope: {why}"));
-    }
-    Ok(())
+    device::build().map(drop)
 }
 
 fn setup_tests() -> Outcome {
@@ -100,20 +96,7 @@ fn test(rest: &[&str]) -> Outcome {
         command.env("ZYNFER_TEST_ALL", "1");
     }
     process::run(&mut command)?;
-    if rest.is_empty() {
-        plain_code_object()?;
-        sanitize()
-    } else {
-        Ok(())
-    }
-}
-
-/// The operations once more with the code object that machines without LLVM's tools have; all else ran with the other.
-fn plain_code_object() -> Outcome {
-    say("every operation with the plain code object");
-    let mut command = process::cargo();
-    command.args(["test", "--quiet", "-p", "zynfer-tests", "--test", "ops"]).current_dir(root());
-    process::run(command.env("ZYNFER_CODE_OBJECT", "plain"))
+    if rest.is_empty() { sanitize() } else { Ok(()) }
 }
 
 /// Every operation's launches, kernel by kernel and through the HIP library, and a whole model's, with every check: one finding is a

@@ -2,7 +2,7 @@
 //! everything that a machine with such a GPU needs to run the operation tests, the tiny models and the timings (docs/SILICON.md).
 //! It runs nothing on a GPU itself: `run.sh` in that folder does.
 
-use crate::{Outcome, process, root, rust_src, say, scopes};
+use crate::{Outcome, process, root, rust_src, say};
 use amdgpu_target::LANES;
 use device_ops::KERNELS;
 use serde_json::Value;
@@ -118,7 +118,7 @@ fn compile(out: &Path) -> Outcome {
     let bitcode = work.join(object);
     let text = process::output(Command::new("llvm-dis-22").arg(&bitcode).args(["-o", "-"]))?;
     let module = work.join("kernels.ll");
-    fs::write(&module, device_scope(&text)?).map_err(|err| format!("{}: {err}", module.display()))?;
+    fs::write(&module, without_compiler_fences(&text)?).map_err(|err| format!("{}: {err}", module.display()))?;
     let bounds = work.join("bounds.csv");
     let rows = KERNELS.iter().map(|kernel| format!("{},nvvm.maxntid={}\n", kernel.name, kernel.waves * LANES));
     fs::write(&bounds, rows.collect::<String>()).map_err(|err| format!("{}: {err}", bounds.display()))?;
@@ -135,24 +135,20 @@ fn compile(out: &Path) -> Outcome {
     check(out)
 }
 
-/// Atomics and fences of the whole system get the scope of the GPU, as in the code object the host prefers. Fences of one thread, which
-/// only bind the compiler and have done so by now, go: NVPTX has no code for them. And a read-modify-write gets the fences its ordering
-/// means: LLVM 22's NVPTX backend drops that ordering without a word.
-fn device_scope(module: &str) -> Outcome<String> {
-    const FENCE: &str = "  fence syncscope(\"device\")";
-    let (module, _) = scopes::to_agent(module)?;
+/// The module without fences of one thread, which only bind the compiler and have done so by now: NVPTX has no code for them. What else
+/// Rust could order by is refused: the kernels pass data on by [`amdgpu_target`]'s own instructions, and LLVM 22's NVPTX backend drops the
+/// ordering of a read-modify-write without a word.
+fn without_compiler_fences(module: &str) -> Outcome<String> {
     let mut text = String::with_capacity(module.len());
     for line in module.lines().filter(|line| !line.starts_with("  fence syncscope(\"singlethread\")")) {
-        let line = line.replace("syncscope(\"agent\")", "syncscope(\"device\")");
-        let ordered = |orders: &[&str]| {
-            let scoped = line.split_once("syncscope(\"device\") ").filter(|_| line.contains("atomicrmw "));
-            scoped.is_some_and(|(_, order)| orders.iter().any(|name| order.starts_with(name)))
-        };
-        let (before, after) =
-            (ordered(&["release", "acq_rel", "seq_cst"]), ordered(&["acquire", "acq_rel", "seq_cst"]));
-        let order = if ordered(&["seq_cst"]) { "seq_cst" } else { "acq_rel" };
-        let fence = |wanted: bool| if wanted { format!("{FENCE} {order}\n") } else { String::new() };
-        text.extend([fence(before), line, "\n".to_owned(), fence(after)]);
+        let atomic = ["fence ", "load atomic ", "store atomic ", "cmpxchg ", "atomicrmw "];
+        let instruction = line.strip_prefix("  ").unwrap_or_default();
+        let operation = instruction.split_once(" = ").map_or(instruction, |(_, operation)| operation);
+        if atomic.iter().any(|name| operation.starts_with(name)) {
+            return Err(format!("an atomic of Rust's, whose order PTX would not keep: `{}`", line.trim()));
+        }
+        text.push_str(line);
+        text.push('\n');
     }
     Ok(text)
 }
@@ -223,27 +219,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orderings_become_fences() {
+    fn compiler_fences_go_and_atomics_are_refused() {
         let module = "\
 define ptx_kernel void @k(ptr %p) {
   fence syncscope(\"singlethread\") seq_cst
-  %1 = atomicrmw add ptr %p, i32 1 release, align 4
-  %2 = atomicrmw add ptr %p, i32 1 acq_rel, align 4
-  %3 = atomicrmw add ptr %p, i32 1 monotonic, align 4
-  %4 = load atomic i32, ptr %p acquire, align 4
+  %4 = load i32, ptr %p, align 4
 }
 ";
-        let wanted = "\
-define ptx_kernel void @k(ptr %p) {
-  fence syncscope(\"device\") acq_rel
-  %1 = atomicrmw add ptr %p, i32 1 syncscope(\"device\") release, align 4
-  fence syncscope(\"device\") acq_rel
-  %2 = atomicrmw add ptr %p, i32 1 syncscope(\"device\") acq_rel, align 4
-  fence syncscope(\"device\") acq_rel
-  %3 = atomicrmw add ptr %p, i32 1 syncscope(\"device\") monotonic, align 4
-  %4 = load atomic i32, ptr %p syncscope(\"device\") acquire, align 4
-}
-";
-        assert_eq!(device_scope(module), Ok(wanted.to_owned()));
+        let wanted = module.replace("  fence syncscope(\"singlethread\") seq_cst\n", "");
+        assert_eq!(without_compiler_fences(module), Ok(wanted));
+        for atomic in [
+            "fence acquire",
+            "%1 = atomicrmw add ptr %p, i32 1 monotonic, align 4",
+            "store atomic i32 %3, ptr %p release",
+        ] {
+            let error = without_compiler_fences(&format!("  {atomic}\n")).expect_err("an atomic");
+            assert!(error.contains(atomic), "{error}");
+        }
     }
 }

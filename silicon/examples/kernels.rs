@@ -46,7 +46,7 @@ impl Card {
         let library = Search::amd(None).open()?;
         let choice = choose(&devices(&library)?, &Selector::Auto, code_object::ARCHITECTURES)?;
         let context = Context::new(&library, choice.device)?;
-        let kernels = Kernels::load(&context, code_object::chosen()?.image)?;
+        let kernels = Kernels::load(&context, code_object::IMAGE)?;
         Ok(Self { stream: Stream::new(&context)?, context, kernels })
     }
 

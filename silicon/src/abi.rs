@@ -285,11 +285,6 @@ exports! {
             unsafe { out.write(function) };
         }))
     }
-    /// A kernel's attribute; the numbers are CUDA's.
-    fn hipFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle) {
-        // SAFETY: point 1.
-        driver(|cuda| unsafe { (cuda.cuFuncGetAttribute)(value, attribute, function) })
-    }
     /// Workgroups of a kernel that are resident on one multiprocessor at once.
     fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
         blocks: *mut c_int, function: Handle, block_size: c_int, lds_bytes: usize,
@@ -323,20 +318,6 @@ exports! {
         driver(|cuda| unsafe {
             (cuda.cuLaunchKernel)(
                 function, grid_x, grid_y, grid_z, block_x, block_y, block_z, lds_bytes, stream, params, extra,
-            )
-        })
-    }
-    /// Queues a kernel whose workgroups are all resident at once.
-    fn hipModuleLaunchCooperativeKernel(
-        function: Handle,
-        grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
-        block_x: c_uint, block_y: c_uint, block_z: c_uint,
-        lds_bytes: c_uint, stream: Handle, params: *mut *mut c_void,
-    ) {
-        // SAFETY: point 1.
-        driver(|cuda| unsafe {
-            (cuda.cuLaunchCooperativeKernel)(
-                function, grid_x, grid_y, grid_z, block_x, block_y, block_z, lds_bytes, stream, params,
             )
         })
     }

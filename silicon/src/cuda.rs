@@ -74,12 +74,6 @@ symbols! {
         block_x: c_uint, block_y: c_uint, block_z: c_uint,
         shared_bytes: c_uint, stream: Handle, params: *mut *mut c_void, extra: *mut *mut c_void,
     );
-    fn cuLaunchCooperativeKernel(
-        function: Handle,
-        grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
-        block_x: c_uint, block_y: c_uint, block_z: c_uint,
-        shared_bytes: c_uint, stream: Handle, params: *mut *mut c_void,
-    );
     fn cuStreamBeginCapture_v2(stream: Handle, mode: c_int);
     fn cuStreamEndCapture(stream: Handle, out: *mut Handle);
     fn cuGraphInstantiateWithFlags(out: *mut Handle, graph: Handle, flags: u64);

@@ -3,7 +3,7 @@
 
 use device_ops::{Field, Kernel};
 use emulator::CodeObject;
-use zynfer::gpu::code_object::{self, ARCHITECTURES, ChoiceError, IMAGE, Kind};
+use zynfer::gpu::code_object::{ARCHITECTURES, IMAGE};
 use zynfer::hip::kernels::LoadError;
 use zynfer::hip::metadata::{block_bytes, check, compare};
 
@@ -91,18 +91,4 @@ fn a_damaged_image_is_refused_before_the_runtime_sees_it() {
     let mut other = IMAGE.to_vec();
     other[48] = 0x41; // e_flags: gfx1100
     assert!(matches!(check(&other), Err(LoadError::CodeObject(_))));
-}
-
-#[test]
-fn a_code_object_is_chosen_by_word_and_what_this_build_lacks_is_an_error() {
-    assert_eq!(code_object::choose(Some("plain")).map(|object| object.kind), Ok(Kind::Plain));
-    // The machine that tests has LLVM's tools, so both are there; without them the second line would be `Absent`.
-    assert_eq!(code_object::choose(Some("agent")).map(|object| object.kind), Ok(Kind::Agent));
-    for nothing in [None, Some("")] {
-        assert_eq!(code_object::choose(nothing).map(|object| object.image), Ok(IMAGE));
-    }
-    let error = code_object::choose(Some("system")).expect_err("no such code object");
-    assert_eq!(error, ChoiceError::Unknown("system".into()));
-    assert_eq!(error.to_string(), "ZYNFER_CODE_OBJECT=`system` is neither `plain` nor `agent`");
-    assert!(ChoiceError::Absent("no llvm-dis").to_string().ends_with("built without it: no llvm-dis"));
 }

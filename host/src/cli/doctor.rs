@@ -5,7 +5,6 @@ use std::ffi::OsString;
 
 use serde_json::{Value, json};
 
-use crate::gpu::code_object::Kind;
 use crate::gpu::{self, Facts};
 use crate::hip::system::Driver;
 
@@ -143,32 +142,18 @@ fn memory() -> Check {
 }
 
 fn code_object(facts: &Facts) -> Check {
-    let object = match gpu::code_object::chosen() {
-        Ok(object) => object,
-        Err(why) => {
-            let advice = Some(format!("unset {}, or set it to plain", gpu::code_object::VARIABLE));
-            return Check { name: "kernels", status: Status::Error, detail: why.to_string(), advice };
-        }
-    };
     let architectures = facts.code_object_architectures.join(", ");
-    match emulator::CodeObject::parse(object.image) {
-        Ok(parsed) => {
-            let scope = match object.kind {
-                Kind::Agent => "atomics of agent scope",
-                Kind::Plain => "plain: atomics of system scope, which write back and throw away the L2",
-            };
-            let advice = facts.agent_code_object_absent.map(|why| format!("{why}: install it and build zynfer again"));
-            Check {
-                name: "kernels",
-                status: if advice.is_some() { Status::Warn } else { Status::Pass },
-                detail: format!(
-                    "{} for {architectures}, {}, {scope}",
-                    parsed.kernels().len(),
-                    bytes(facts.code_object_bytes as u64)
-                ),
-                advice,
-            }
-        }
+    match emulator::CodeObject::parse(gpu::code_object::IMAGE) {
+        Ok(object) => Check {
+            name: "kernels",
+            status: Status::Pass,
+            detail: format!(
+                "{} for {architectures}, {}",
+                object.kernels().len(),
+                bytes(facts.code_object_bytes as u64)
+            ),
+            advice: None,
+        },
         Err(error) => Check {
             name: "kernels",
             status: Status::Error,

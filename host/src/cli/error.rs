@@ -86,10 +86,9 @@ impl From<RequestError> for CliError {
 impl From<OpenError> for CliError {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Selector(_)
-            | OpenError::Variable { .. }
-            | OpenError::Workgroups { .. }
-            | OpenError::CodeObject(_) => CliError::usage(error),
+            OpenError::Selector(_) | OpenError::Variable { .. } | OpenError::Workgroups { .. } => {
+                CliError::usage(error)
+            }
             other => CliError::failed(other),
         }
     }

@@ -8,7 +8,7 @@ use emulator::CodeObject;
 use emulator::code_object::Kernel;
 use emulator::isa;
 
-use crate::gpu::code_object;
+use crate::gpu::code_object::IMAGE;
 
 use super::error::{CliError, CliResult};
 use super::output::{Look, Ui, bytes};
@@ -30,10 +30,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
-    let chosen = code_object::chosen().map_err(CliError::failed)?;
-    let object = CodeObject::parse(chosen.image).map_err(|error| CliError::failed(format!("code object: {error}")))?;
+    let object = CodeObject::parse(IMAGE).map_err(|error| CliError::failed(format!("code object: {error}")))?;
     match &args.kernel {
-        None => list(&chosen, &object, args.json, ui),
+        None => list(&object, args.json, ui),
         Some(name) => {
             let Some(kernel) = object.kernel(name) else {
                 let known: Vec<&str> = object.kernels().iter().map(|kernel| kernel.name.as_str()).collect();
@@ -47,13 +46,12 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     }
 }
 
-fn list(chosen: &code_object::CodeObject, object: &CodeObject, as_json: bool, ui: &Ui) -> CliResult<()> {
+fn list(object: &CodeObject, as_json: bool, ui: &Ui) -> CliResult<()> {
     if as_json {
         let kernels: Vec<Value> = object.kernels().iter().map(describe).collect();
         return ui.out_json(&json!({
             "target": object.target(),
-            "code_object": chosen.kind,
-            "bytes": chosen.image.len(),
+            "bytes": IMAGE.len(),
             "kernels": kernels,
         }));
     }
@@ -76,8 +74,8 @@ fn list(chosen: &code_object::CodeObject, object: &CodeObject, as_json: bool, ui
             kernel.code_bytes,
         ))?;
     }
-    let (count, size) = (object.kernels().len(), bytes(chosen.image.len() as u64));
-    ui.aside(&format!("{}, {count} kernels, {size}, {} code object", object.target(), chosen.kind));
+    let (count, size) = (object.kernels().len(), bytes(IMAGE.len() as u64));
+    ui.aside(&format!("{}, {count} kernels, {size}", object.target()));
     Ok(())
 }
 

@@ -188,9 +188,6 @@ pub enum OpenError {
         /// Its value.
         value: String,
     },
-    /// The code object asked for is not in this build.
-    #[error(transparent)]
-    CodeObject(#[from] code_object::ChoiceError),
     /// Another number of workgroups than decode's kernels take.
     #[error("{WORKGROUPS}=`{value}` is not a number from 1 to {}", device_ops::decode::MAX_GRID)]
     Workgroups {
@@ -255,7 +252,6 @@ pub fn open(
     options: &Options,
 ) -> Result<Opened, OpenError> {
     let selector: Selector = device.parse().map_err(OpenError::Selector)?;
-    let code_object = code_object::chosen()?;
     let plan = Plan::new(config, weights, options.context_len, options.max_chunk)?;
     weights.check(source)?;
     let backend = kind.name();
@@ -275,7 +271,7 @@ pub fn open(
     }
     let context = Context::new(&library, choice.device)?;
     room(&context, config, weights, &plan, options)?;
-    let kernels = Kernels::load(&context, code_object.image)?;
+    let kernels = Kernels::load(&context, code_object::IMAGE)?;
     let gpu = upload(kind, &context, kernels, config, weights, source, plan, options)?;
     Ok(Opened { ops: Box::new(gpu), notes })
 }

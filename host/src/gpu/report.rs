@@ -52,14 +52,8 @@ pub struct Facts {
     pub hiding_variables: Vec<String>,
     /// Architectures this build has machine code for.
     pub code_object_architectures: &'static [&'static str],
-    /// Bytes of the code object in use.
+    /// Bytes of that code object.
     pub code_object_bytes: usize,
-    /// How it was made: `agent` or `plain`.
-    pub code_object: code_object::Kind,
-    /// Why the code object that was asked for cannot be had; then that of the default is described.
-    pub code_object_refused: Option<String>,
-    /// Why this build has no code object of agent scope, if it has none.
-    pub agent_code_object_absent: Option<&'static str>,
 }
 
 /// The cards behind one backend; never fails: an absent library is a fact too.
@@ -103,11 +97,6 @@ pub fn devices(kind: GpuKind, hip_library: Option<&OsString>) -> LibraryFacts {
 
 /// All facts for `doctor`.
 pub fn facts(hip_library: Option<&OsString>) -> Facts {
-    // A choice that cannot be had is refused where kernels are loaded; here it is a fact beside the others.
-    let (object, refused) = match code_object::chosen() {
-        Ok(object) => (object, None),
-        Err(why) => (code_object::DEFAULT, Some(why.to_string())),
-    };
     let driver = Surroundings::here().driver();
     Facts {
         amd_hip: devices(GpuKind::AmdHip, hip_library),
@@ -116,9 +105,6 @@ pub fn facts(hip_library: Option<&OsString>) -> Facts {
         driver,
         hiding_variables: hiding_variables(|name| std::env::var_os(name)),
         code_object_architectures: code_object::ARCHITECTURES,
-        code_object_bytes: object.image.len(),
-        code_object: object.kind,
-        code_object_refused: refused,
-        agent_code_object_absent: code_object::AGENT.err(),
+        code_object_bytes: code_object::IMAGE.len(),
     }
 }

@@ -142,13 +142,6 @@ hip_symbols! {
         // The struct behind a properties call differs between majors: the versioned name says which one it fills.
         fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int);
         fn hipGetDeviceProperties(properties: *mut c_void, device: c_int);
-        // Younger than ROCm 5.2. Takes no `extra`: arguments only as pointers to each.
-        fn hipModuleLaunchCooperativeKernel(
-            function: hipFunction_t,
-            grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
-            block_x: c_uint, block_y: c_uint, block_z: c_uint,
-            lds_bytes: c_uint, stream: hipStream_t, kernel_params: *mut *mut c_void,
-        );
         fn hipDeviceGetUuid(uuid: *mut hipUUID, device: hipDevice_t);
         // Only the emulator has it: why the device is lost or this thread's last launch was refused; valid until this thread asks again.
         fn zynferEmulatorLastReport() -> *const c_char;

@@ -22,7 +22,7 @@ pub struct Acc([f32; 8]);
 impl Fragment {
     /// From 16 bytes as loaded.
     #[inline(always)]
-    pub fn from_b128(x: B128) -> Self {
+    fn from_b128(x: B128) -> Self {
         // SAFETY: both are 16 bytes of plain integers.
         unsafe { core::mem::transmute(x) }
     }

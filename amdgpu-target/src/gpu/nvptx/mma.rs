@@ -25,19 +25,6 @@ pub struct Fragment([u32; 4]);
 pub struct Acc([f32; 8]);
 
 impl Fragment {
-    /// From 16 bytes as loaded by lane: row `l mod 16`, k = 8·(l div 16) on. Sixteen exchanges: not for inner loops.
-    #[inline(always)]
-    pub fn from_b128(x: B128) -> Self {
-        let (row, word) = (lane_idx() >> 2, lane_idx() & 3);
-        let words = x.words();
-        Self([0, 8, 16, 24].map(|offset| {
-            let all = words.map(|word| lane_value_at(word, row + offset));
-            let low = if word & 1 == 0 { all[0] } else { all[1] };
-            let high = if word & 1 == 0 { all[2] } else { all[3] };
-            if word & 2 == 0 { low } else { high }
-        }))
-    }
-
     /// The fragment whose rows are the columns of an accumulator, from its elements rounded to bf16 and packed in order.
     #[inline(always)]
     pub fn from_acc(x: B128) -> Self {
