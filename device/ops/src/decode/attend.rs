@@ -1,26 +1,32 @@
 //! The attention phase of decode: one token's queries of one key/value head over one piece of the context, by a workgroup.
 //!
-//! 1. Each wave takes a query, or the new key, or the new value: norm, rotation, into LDS; the last piece's workgroup appends key and
+//! 1. Before q, k, v are there: the first 128 positions of the piece, norm weights and the rotary row begin to move into registers.
+//! 2. Each wave takes a query, or the new key, or the new value: norm, rotation, into LDS; the last piece's workgroup appends key and
 //!    value to the cache. The new position is not read back from there: it starts the sums, from LDS.
-//! 2. For each 256 positions: scores, a key row per 8 or 16 lanes; then weights, a query per wave, by the running maximum; then values,
+//! 3. For each 128 positions: scores, a key row per 8 or 16 lanes; then weights, a query per wave, by the running maximum; then values,
 //!    a few rows of the transposed cache per wave, 16 lanes side by side along the positions.
-//! 3. The weighted sum of the piece and its maximum and sum of weights go to memory; o_proj's phase merges the pieces.
+//! 4. The weighted sum of the piece and its maximum and sum of weights go to memory; o_proj's phase merges the pieces.
 //!
 //! Plain multiply-adds: a token has `group` queries per key/value head, and reading the cache is what takes the time.
 
 use amdgpu_target::gpu::{
-    B128, LOG2_E, Shared, barrier, exp2, fma, group_sum, lane_idx, load, load_f32x4, max, other_half, rsq, store,
-    store_f32x4, unpack_bf16, wave_idx, wave_max, wave_sum,
+    B64, B128, GridBarrier, LOG2_E, Shared, barrier, exp2, fma, group_sum, lane_idx, load, load_f32x4, max, other_half,
+    rsq, schedule_fence, store, store_f32x4, unpack_bf16, wave_idx, wave_max, wave_sum,
 };
 use amdgpu_target::{bf16_to_f32, f32_to_bf16};
 
 use super::{SCORES, WAVES, Work};
 use crate::attention::{FLOOR, keep_below};
 
-/// Keys that a lane loads at once.
-const KEYS: usize = 4;
-/// Positions of values that a wave takes at once, 8 to a lane of 16.
-const PASS: u32 = 128;
+/// Loads of 16 bytes of a lane for the keys of a block of [`SCORES`] positions, and as many for its values: D / 32, at most this.
+const LOADS: usize = 4;
+
+/// D / 32 loads, each written out: an array filled in a loop would not stay in registers, nor would a struct that `load` borrows.
+#[inline(always)]
+fn loads<const D: usize>(load: impl Fn(u32) -> B128) -> [B128; LOADS] {
+    let none = B128::new([0; 4]);
+    if D == 128 { [load(0), load(1), load(2), load(3)] } else { [load(0), load(1), none, none] }
+}
 
 /// What the phase reads and writes.
 pub struct Attend {
@@ -52,6 +58,20 @@ pub struct Attend {
     pub scale: f32,
     /// This phase's LDS.
     pub lds: *mut f32,
+    /// The key/value head.
+    pub head: u32,
+    /// The piece of the context, and the positions of each piece but the last.
+    pub piece: u32,
+    /// See `piece`.
+    pub each: u32,
+}
+
+/// Norm weights, cosines and sines of this lane's D / 32 elements of a head.
+#[derive(Clone, Copy)]
+struct Turn {
+    norm: [f32; 4],
+    cos: [f32; 4],
+    sin: [f32; 4],
 }
 
 impl Attend {
@@ -71,11 +91,6 @@ impl Attend {
         }
     }
 
-    /// Query `q` of those from `first` on; past the group its last one.
-    #[inline(always)]
-    fn query(&self, first: u32, q: usize) -> u32 {
-        (first + q as u32).min(self.group - 1)
-    }
     /// LDS: queries `[group, D]`, scores `[group, SCORES]`, key `[D]`, value `[D]`, numbers `[group, 4]`.
     #[inline(always)]
     fn scores<const D: usize>(&self) -> *mut f32 {
@@ -95,12 +110,89 @@ impl Attend {
         self.value::<D>().wrapping_add(D)
     }
 
+    /// Positions of the piece in the cache: from here to below there; and whether this workgroup has the token's own, behind them.
+    #[inline(always)]
+    fn span(&self) -> (u32, u32, bool) {
+        let begin = self.piece * self.each;
+        let owner = begin + self.each > self.position;
+        (begin, if owner { self.position } else { begin + self.each }, owner)
+    }
+
+    /// What the head of `job` is turned by.
+    ///
+    /// # Safety
+    /// 1. The fields hold what they say.
+    #[inline(always)]
+    unsafe fn turn<const D: usize>(&self, job: u32) -> Turn {
+        let norm = if job < self.group { self.norms[0] } else { self.norms[1] };
+        let (lane, angle) = (lane_idx() as usize, lane_idx() as usize % 16);
+        if D == 128 {
+            // SAFETY: four of D weights.
+            let [ab, cd] = unsafe { load(norm.cast::<B64>(), lane) }.words().map(unpack_bf16);
+            // SAFETY: the row holds D / 2 cosines, then as many sines.
+            let cos = unsafe { load_f32x4(self.rope, angle * 4) };
+            // SAFETY: as above.
+            let sin = unsafe { load_f32x4(self.rope, D / 2 + angle * 4) };
+            Turn { norm: [ab[0], ab[1], cd[0], cd[1]], cos, sin }
+        } else {
+            // SAFETY: two of D weights.
+            let [a, b] = unpack_bf16(unsafe { load(norm.cast::<u32>(), lane) });
+            // SAFETY: as above.
+            let [c, d] = unsafe { load(self.rope.cast::<B64>(), angle) }.words().map(f32::from_bits);
+            // SAFETY: as above.
+            let [s, t] = unsafe { load(self.rope.cast::<B64>(), D / 4 + angle) }.words().map(f32::from_bits);
+            Turn { norm: [a, b, 0.0, 0.0], cos: [c, d, 0.0, 0.0], sin: [s, t, 0.0, 0.0] }
+        }
+    }
+
+    /// Which of a block's positions load `i` of this lane's keys is of.
+    #[inline(always)]
+    fn place<const D: usize>(i: u32) -> u32 {
+        let lanes = D as u32 / 8;
+        (i * WAVES + wave_idx()) * (32 / lanes) + lane_idx() / lanes
+    }
+
+    /// This lane's part of the keys of positions `base` …; past `end` the last one before it.
+    ///
+    /// # Safety
+    /// 1. `base` and `end` are at most the token's position.
+    #[inline(always)]
+    unsafe fn load_keys<const D: usize>(&self, base: u32, end: u32) -> [B128; LOADS] {
+        let part = lane_idx() & (D as u32 / 8 - 1);
+        let (keys, last) = (self.keys, end.saturating_sub(1));
+        loads::<D>(move |i| {
+            let position = (base + Self::place::<D>(i)).min(last);
+            // SAFETY: a position below the capacity.
+            unsafe { keys.load_b128(position * (D as u32 * 2) + part * 16) }
+        })
+    }
+
+    /// Eight positions, from `base` + 8 · (lane mod 16) on, of each of this half wave's rows of values.
+    ///
+    /// # Safety
+    /// 1. `base` is at most the token's position.
+    #[inline(always)]
+    unsafe fn load_values<const D: usize>(&self, base: u32) -> [B128; LOADS] {
+        let (values, capacity) = (self.values, self.capacity);
+        let position = (base + lane_idx() % 16 * 8).min(capacity - 8);
+        loads::<D>(move |pair| {
+            // SAFETY: a row below D, and eight positions below the capacity.
+            unsafe { values.load_b128((Self::row::<D>(pair) * capacity + position) * 2) }
+        })
+    }
+
+    /// Row of values, which is an element of the head, of this half wave's load `pair`.
+    #[inline(always)]
+    fn row<const D: usize>(pair: u32) -> u32 {
+        wave_idx() * (D as u32 / 16) + lane_idx() / 16 + 2 * pair
+    }
+
     /// RMSNorm and rotation of a head whose elements the wave holds.
     ///
     /// # Safety
-    /// 1. `norm` and the table's row hold D elements.  2. All lanes are live.
+    /// 1. All lanes are live.
     #[inline(always)]
-    unsafe fn turn<const D: usize>(&self, x: [f32; 4], norm: *const u16) -> [f32; 4] {
+    unsafe fn turned<const D: usize>(&self, x: [f32; 4], turn: Turn) -> [f32; 4] {
         let per = D / 32;
         let mut sum = 0.0;
         for e in 0..per {
@@ -110,28 +202,22 @@ impl Attend {
         let lower = lane_idx() < 16;
         let mut out = [0.0; 4];
         for e in 0..per {
-            let i = lane_idx() as usize * per + e;
-            // SAFETY: i < D.
-            let mine = x[e] * scale * bf16_to_f32(unsafe { load(norm, i) });
+            let mine = x[e] * scale * turn.norm[e];
             // Element i ± D/2 lies in the lane 16 further.
-            let other = f32::from_bits(other_half(mine.to_bits()));
-            let angle = if lower { i } else { i - D / 2 };
-            // SAFETY: angle < D / 2: the row holds that many cosines, then as many sines.
-            let cos = unsafe { load(self.rope, angle) };
-            // SAFETY: as above.
-            let sin = unsafe { load(self.rope, angle + D / 2) };
-            out[e] = fma(mine, cos, if lower { -(other * sin) } else { other * sin });
+            let other = f32::from_bits(other_half(mine.to_bits())) * turn.sin[e];
+            out[e] = fma(mine, turn.cos[e], if lower { -other } else { other });
         }
         out
     }
 
-    /// Step 1: `head` is the key/value head, `owner` whether this workgroup has the new position.
+    /// Step 2; `owner` is whether this workgroup has the new position, `turn` that of the wave's first job.
     ///
     /// # Safety
     /// As [`Attend::run`].
     #[inline(always)]
-    unsafe fn prepare<const D: usize>(&self, head: u32, owner: bool) {
+    unsafe fn prepare<const D: usize>(&self, owner: bool, mut turn: Turn) {
         let per = D / 32;
+        let head = self.head;
         let count = if owner { self.group + 2 } else { self.group };
         let mut job = wave_idx();
         while job < count {
@@ -141,8 +227,8 @@ impl Attend {
             if job < self.group {
                 // SAFETY: a query head of the token.
                 let x = unsafe { self.head_part::<D>((head * self.group + job) * D as u32) };
-                // SAFETY: q_norm; all lanes are live.
-                let x = unsafe { self.turn::<D>(x, self.norms[0]) };
+                // SAFETY: all lanes are live.
+                let x = unsafe { self.turned::<D>(x, turn) };
                 for e in 0..per {
                     // SAFETY: the query's place in LDS; one lane per element.
                     unsafe { store(self.lds, job as usize * D + lane + e, x[e] * (self.scale * LOG2_E)) };
@@ -150,8 +236,8 @@ impl Attend {
             } else if job == self.group {
                 // SAFETY: a key head of the token.
                 let x = unsafe { self.head_part::<D>(q + head * D as u32) };
-                // SAFETY: k_norm; all lanes are live.
-                let x = unsafe { self.turn::<D>(x, self.norms[1]) }.map(f32_to_bf16);
+                // SAFETY: all lanes are live.
+                let x = unsafe { self.turned::<D>(x, turn) }.map(f32_to_bf16);
                 for e in 0..per {
                     // SAFETY: the key's place in LDS.
                     unsafe { store(self.key::<D>(), lane + e, bf16_to_f32(x[e])) };
@@ -176,53 +262,55 @@ impl Attend {
                 }
             }
             job += WAVES;
+            if job < count {
+                // SAFETY: the caller's.
+                turn = unsafe { self.turn::<D>(job) };
+            }
         }
     }
 
-    /// Scores of the positions `base` … `base` + 255 below `end`, −∞ for the others.
+    /// Scores of `GROUP` queries from `first` on (those past the group have room in LDS, and nobody reads them) at the positions `base` … `base` + 127 below `end`, −∞ at the others.
     ///
     /// # Safety
-    /// As [`Attend::run`]; `base` < `end`, both uniform.
+    /// As [`Attend::run`]; `keys` are [`Attend::load_keys`]'s of `base`; all uniform.
     #[inline(always)]
-    unsafe fn score<const D: usize>(&self, base: u32, end: u32) {
-        let lanes = D as u32 / 8;
-        let part = lane_idx() & (lanes - 1);
-        let place = |step: u32| (step * WAVES + wave_idx()) * (32 / lanes) + lane_idx() / lanes;
-        let mut first = 0;
-        while first < D as u32 / 16 {
-            let mut keys = [B128::new([0; 4]); KEYS];
-            for i in 0..KEYS {
-                let position = (base + place(first + i as u32)).min(end - 1);
-                // SAFETY: a position that is appended, below the capacity.
-                keys[i] = unsafe { self.keys.load_b128(position * (D as u32 * 2) + part * 16) };
+    unsafe fn score<const D: usize, const GROUP: usize>(&self, keys: [B128; LOADS], first: u32, base: u32, end: u32) {
+        let part = lane_idx() & (D as u32 / 8 - 1);
+        for q in 0..GROUP {
+            let query = first + q as u32;
+            let at = query as usize * D + part as usize * 8;
+            // SAFETY: queries were written before the last barrier; at + 8 ≤ group · D.
+            let lo = unsafe { load_f32x4(self.lds, at) };
+            // SAFETY: as above.
+            let hi = unsafe { load_f32x4(self.lds, at + 4) };
+            let dot = |key: B128| {
+                let k = key.words().map(unpack_bf16);
+                let mut sum = fma(k[0][1], lo[1], k[0][0] * lo[0]);
+                sum = fma(k[1][1], lo[3], fma(k[1][0], lo[2], sum));
+                sum = fma(k[2][1], hi[1], fma(k[2][0], hi[0], sum));
+                sum = fma(k[3][1], hi[3], fma(k[3][0], hi[2], sum));
+                if D == 128 { group_sum::<16>(sum) } else { group_sum::<8>(sum) }
+            };
+            let [a, b, c, d] = keys;
+            let (a, b) = (dot(a), dot(b));
+            let mut mine = if part == 0 { a } else { b };
+            if D == 128 {
+                let (c, d) = (dot(c), dot(d));
+                mine = if part < 2 {
+                    mine
+                } else if part == 2 {
+                    c
+                } else {
+                    d
+                };
             }
-            let mut query = 0;
-            while query < self.group {
-                let at = query as usize * D + part as usize * 8;
-                // SAFETY: queries were written before the last barrier; at + 8 ≤ group · D.
-                let lo = unsafe { load_f32x4(self.lds, at) };
-                // SAFETY: as above.
-                let hi = unsafe { load_f32x4(self.lds, at + 4) };
-                let mut mine = 0.0;
-                for i in 0..KEYS {
-                    let k = keys[i].words().map(unpack_bf16);
-                    let mut sum = fma(k[0][1], lo[1], k[0][0] * lo[0]);
-                    sum = fma(k[1][1], lo[3], fma(k[1][0], lo[2], sum));
-                    sum = fma(k[2][1], hi[1], fma(k[2][0], hi[0], sum));
-                    sum = fma(k[3][1], hi[3], fma(k[3][0], hi[2], sum));
-                    let sum = if D == 128 { group_sum::<16>(sum) } else { group_sum::<8>(sum) };
-                    mine = if part == i as u32 { sum } else { mine };
-                }
-                // Every lane of a row has all of its sums: of the row's lanes, lane i stores that of step i, all at once.
-                if part < KEYS as u32 {
-                    let place = place(first + part);
-                    let score = if base + place < end { mine } else { f32::NEG_INFINITY };
-                    // SAFETY: place < SCORES; one lane per position.
-                    unsafe { store(self.scores::<D>(), (query * SCORES + place) as usize, score) };
-                }
-                query += 1;
+            // Every lane of a row has all of its sums: of the row's lanes, lane i stores that of load i, all at once.
+            if part < D as u32 / 32 {
+                let place = Self::place::<D>(part);
+                let score = if base + place < end { mine } else { f32::NEG_INFINITY };
+                // SAFETY: place < SCORES; one lane per position.
+                unsafe { store(self.scores::<D>(), (query * SCORES + place) as usize, score) };
             }
-            first += KEYS as u32;
         }
     }
 
@@ -232,72 +320,68 @@ impl Attend {
     /// As [`Attend::run`].
     #[inline(always)]
     unsafe fn weigh<const D: usize>(&self, query: u32, top: &mut f32, total: &mut f32) {
-        let at = (query * SCORES + lane_idx() * 8) as usize;
+        let at = (query * SCORES + lane_idx() * 4) as usize;
         let scores = self.scores::<D>();
         // SAFETY: written before the last barrier.
-        let lo = unsafe { load_f32x4(scores, at) };
-        // SAFETY: as above.
-        let hi = unsafe { load_f32x4(scores, at + 4) };
-        let most = max(max(max(lo[0], lo[1]), max(lo[2], lo[3])), max(max(hi[0], hi[1]), max(hi[2], hi[3])));
-        let new = max(*top, wave_max(most));
+        let x = unsafe { load_f32x4(scores, at) };
+        let new = max(*top, wave_max(max(max(x[0], x[1]), max(x[2], x[3]))));
         let keep = exp2(*top - new);
-        let (lo, hi) = (lo.map(|x| exp2(x - new)), hi.map(|x| exp2(x - new)));
-        let sum = ((lo[0] + lo[1]) + (lo[2] + lo[3])) + ((hi[0] + hi[1]) + (hi[2] + hi[3]));
-        *total = fma(*total, keep, wave_sum(sum));
+        let x = x.map(|x| exp2(x - new));
+        *total = fma(*total, keep, wave_sum((x[0] + x[1]) + (x[2] + x[3])));
         *top = new;
-        // SAFETY: this lane's eight scores.
-        unsafe { store_f32x4(scores, at, lo) };
-        // SAFETY: as above.
-        unsafe { store_f32x4(scores, at + 4, hi) };
+        // SAFETY: this lane's four scores.
+        unsafe { store_f32x4(scores, at, x) };
         if lane_idx() == 0 {
             // SAFETY: the query's number.
             unsafe { store(self.numbers::<D>(), query as usize * 4, keep) };
         }
     }
 
-    /// One piece of one key/value head: positions `begin` … of `each`. A workgroup's work; it ends with a barrier.
+    /// The piece, after a wait for the grid if `waits`: the first keys and values are on their way before it. A workgroup's work; it ends
+    /// with a barrier.
     ///
     /// `GROUP` (2 or 4) queries are summed at a time; a larger group reads the piece again.
     ///
     /// # Safety
-    /// 1. The fields hold what they say; the position is below the capacity, those below it are appended.
-    /// 2. All waves of the workgroup come here, all lanes live, with the same arguments.
+    /// 1. The fields hold what they say; the position is below the capacity, those below it are appended; q, k, v of the token are there
+    ///    after the wait.  2. All waves of the workgroup come here, all lanes live, with the same arguments.
     #[inline(always)]
-    pub unsafe fn run<const D: usize, const GROUP: usize>(&self, head: u32, piece: u32, each: u32) {
-        let begin = piece * each;
-        let owner = begin + each > self.position;
-        let end = if owner { self.position } else { begin + each };
-        // SAFETY: the caller's.
-        unsafe { self.prepare::<D>(head, owner) };
-        // SAFETY: all waves come here.
-        unsafe { barrier() };
+    pub unsafe fn run<const D: usize, const GROUP: usize>(&self, grid: &GridBarrier, waits: bool) {
         let mut first = 0;
         while first < self.group {
             // SAFETY: the caller's.
-            unsafe { self.queries::<D, GROUP>(head, piece, begin, end, owner, first) };
+            unsafe { self.queries::<D, GROUP>(first, grid, waits) };
             first += GROUP as u32;
         }
     }
 
-    /// [`Attend::run`] for the queries `first` … `first` + `GROUP` − 1; those past the group repeat its last one and are not stored.
+    /// [`Attend::run`] for the queries `first` … `first` + `GROUP` − 1; those past the group repeat its last one and are not stored. With
+    /// the first of them everything is prepared.
     ///
     /// # Safety
-    /// As [`Attend::run`], after its first barrier.
+    /// As [`Attend::run`].
     #[inline(always)]
-    unsafe fn queries<const D: usize, const GROUP: usize>(
-        &self,
-        head: u32,
-        piece: u32,
-        begin: u32,
-        end: u32,
-        owner: bool,
-        first: u32,
-    ) {
-        /// Pairs of value rows of a wave: D / 32.
-        const PAIRS: usize = 4;
+    unsafe fn queries<const D: usize, const GROUP: usize>(&self, first: u32, grid: &GridBarrier, waits: bool) {
+        let (begin, end, owner) = self.span();
         let pairs = D / 32;
         let wave = wave_idx();
         let weighs = wave < GROUP as u32 && first + wave < self.group;
+        // SAFETY: the piece begins at the token's position or before.
+        let mut keys = unsafe { self.load_keys::<D>(begin, end) };
+        // SAFETY: as above.
+        let mut values = unsafe { self.load_values::<D>(begin) };
+        if first == 0 {
+            // SAFETY: the caller's.
+            let turn = unsafe { self.turn::<D>(wave) };
+            if waits {
+                // SAFETY: all waves come here.
+                unsafe { grid.wait() };
+            }
+            // SAFETY: q, k, v are there.
+            unsafe { self.prepare::<D>(owner, turn) };
+            // SAFETY: all waves come here.
+            unsafe { barrier() };
+        }
         let (mut top, mut total, mut new) = (FLOOR, 0.0, FLOOR);
         if weighs && owner {
             let mut sum = 0.0;
@@ -311,13 +395,12 @@ impl Attend {
             new = wave_sum(sum);
             (top, total) = (new, 1.0);
         }
-        let mut sums = [[0.0f32; GROUP]; PAIRS];
-        let half = lane_idx() / 16;
-        let row = wave * (2 * pairs as u32) + half;
+        let mut sums = [[0.0f32; GROUP]; LOADS];
         let mut base = begin;
         while base < end {
+            let next = base + SCORES;
             // SAFETY: base < end; the rest is the caller's.
-            unsafe { self.score::<D>(base, end) };
+            unsafe { self.score::<D, GROUP>(keys, first, base, end) };
             // SAFETY: all waves come here.
             unsafe { barrier() };
             if weighs {
@@ -327,47 +410,44 @@ impl Attend {
             // SAFETY: all waves come here.
             unsafe { barrier() };
             for q in 0..GROUP {
-                let query = self.query(first, q);
+                let query = first + q as u32;
                 // SAFETY: written before the barrier.
                 let keep = unsafe { load(self.numbers::<D>(), query as usize * 4) };
                 for pair in 0..pairs {
                     sums[pair][q] *= keep;
                 }
             }
-            let mut pass = 0;
-            while pass < SCORES && base + pass < end {
-                let place = pass + lane_idx() % 16 * 8;
-                let position = base + place;
-                let mut values = [B128::new([0; 4]); PAIRS];
-                for pair in 0..pairs {
-                    let at = (row + 2 * pair as u32) * self.capacity + position.min(self.capacity - 8);
-                    // SAFETY: row < D, and eight positions below the capacity.
-                    values[pair] = unsafe { self.values.load_b128(at * 2) };
-                }
-                for pair in 0..pairs {
-                    // Positions that are not appended may hold anything, and 0 · NaN is NaN.
-                    values[pair] = keep_below(values[pair], position, end);
-                }
+            let place = lane_idx() % 16 * 8;
+            // Positions that are not appended may hold anything, and 0 · NaN is NaN.
+            let known = values.map(|values| keep_below(values, base + place, end));
+            let mut weights = [[[0.0f32; 4]; 2]; GROUP];
+            for q in 0..GROUP {
+                let at = ((first + q as u32) * SCORES + place) as usize;
+                // SAFETY: weights, written before the barrier; place + 8 ≤ SCORES.
+                weights[q][0] = unsafe { load_f32x4(self.scores::<D>(), at) };
+                // SAFETY: as above.
+                weights[q][1] = unsafe { load_f32x4(self.scores::<D>(), at + 4) };
+            }
+            for pair in 0..pairs {
+                let v = known[pair].words().map(unpack_bf16);
                 for q in 0..GROUP {
-                    let query = self.query(first, q);
-                    let at = (query * SCORES + place) as usize;
-                    // SAFETY: weights, written before the barrier; place + 8 ≤ SCORES.
-                    let lo = unsafe { load_f32x4(self.scores::<D>(), at) };
-                    // SAFETY: as above.
-                    let hi = unsafe { load_f32x4(self.scores::<D>(), at + 4) };
-                    for pair in 0..pairs {
-                        let v = values[pair].words().map(unpack_bf16);
-                        let sum = fma(v[0][1], lo[1], fma(v[0][0], lo[0], sums[pair][q]));
-                        let sum = fma(v[1][1], lo[3], fma(v[1][0], lo[2], sum));
-                        let sum = fma(v[2][1], hi[1], fma(v[2][0], hi[0], sum));
-                        sums[pair][q] = fma(v[3][1], hi[3], fma(v[3][0], hi[2], sum));
-                    }
+                    let [lo, hi] = weights[q];
+                    let sum = fma(v[0][1], lo[1], fma(v[0][0], lo[0], sums[pair][q]));
+                    let sum = fma(v[1][1], lo[3], fma(v[1][0], lo[2], sum));
+                    let sum = fma(v[2][1], hi[1], fma(v[2][0], hi[0], sum));
+                    sums[pair][q] = fma(v[3][1], hi[3], fma(v[3][0], hi[2], sum));
                 }
-                pass += PASS;
+                schedule_fence();
+            }
+            if next < end {
+                // SAFETY: next < end.
+                keys = unsafe { self.load_keys::<D>(next, end) };
+                // SAFETY: as above.
+                values = unsafe { self.load_values::<D>(next) };
             }
             // SAFETY: all waves come here; scores are written again only after it.
             unsafe { barrier() };
-            base += SCORES;
+            base = next;
         }
         // Each query's maximum, sum, and weight of the new position.
         if weighs && lane_idx() == 0 {
@@ -375,7 +455,7 @@ impl Attend {
             let weight = if owner { exp2(new - top) } else { 0.0 };
             // SAFETY: the query's number.
             unsafe { store(self.numbers::<D>(), query as usize * 4 + 1, weight) };
-            let at = self.at.stats + (piece * self.heads + head * self.group + query) * 8;
+            let at = self.at.stats + (self.piece * self.heads + self.head * self.group + query) * 8;
             // SAFETY: this piece's numbers of this query; one lane of the launch writes them.
             unsafe { self.work.store_f32(at, top) };
             // SAFETY: as above.
@@ -388,7 +468,7 @@ impl Attend {
             for pair in 0..pairs {
                 let sum = group_sum::<16>(sums[pair][q]);
                 if lane_idx() % 16 == 0 && query < self.group {
-                    let d = row + 2 * pair as u32;
+                    let d = Self::row::<D>(pair as u32);
                     let mut out = sum;
                     if owner {
                         // SAFETY: written before the barriers.
@@ -396,7 +476,8 @@ impl Attend {
                         // SAFETY: as above; d < D.
                         out = fma(weight, unsafe { load(self.value::<D>(), d as usize) }, out);
                     }
-                    let at = self.at.partial + ((piece * self.heads + head * self.group + query) * D as u32 + d) * 4;
+                    let row = self.piece * self.heads + self.head * self.group + query;
+                    let at = self.at.partial + (row * D as u32 + d) * 4;
                     // SAFETY: this piece's element of this query; one lane of the launch writes it.
                     unsafe { self.work.store_f32(at, out) };
                 }

@@ -93,7 +93,7 @@ const MAX_SPLITS: u32 = 16;
 #[cfg(any(gpu, test))]
 const SPLIT_POSITIONS: u32 = 128;
 /// Positions whose scores a workgroup holds at once.
-const SCORES: u32 = 256;
+const SCORES: u32 = 128;
 /// Most ids that end a launch of several tokens early.
 pub const MAX_ENDS: u32 = 16;
 /// Bytes that [`Args`] counts offsets of weights in.

@@ -51,6 +51,40 @@ impl<const D: usize> Step<D> {
         unsafe { self.grid.arrive() };
     }
 
+    /// Piece `item` of all heads', `pieces` to a head.
+    ///
+    /// # Safety
+    /// 1. item < kv_heads · pieces; the position is below the capacity.
+    #[inline(always)]
+    unsafe fn piece(&self, layer: u32, position: u32, item: u32, pieces: u32, each: u32) -> Attend {
+        let l = &self.launch;
+        let cache_elements = l.kv_heads as usize * l.capacity as usize * D;
+        let head_bytes = l.capacity * D as u32 * 2;
+        let head = wave_uniform(quotient(item, pieces));
+        let keys = l.cache.wrapping_add(layer as usize * cache_elements * 4 + head as usize * head_bytes as usize);
+        Attend {
+            work: self.work,
+            at: self.at,
+            norms: [self.tensor(l.q_norm, layer).cast(), self.tensor(l.k_norm, layer).cast()],
+            rope: l.rope.wrapping_add(position as usize * D),
+            // SAFETY: the cache holds what `Args` says.
+            keys: unsafe { Shared::new(keys, head_bytes) },
+            // SAFETY: as above: a layer's values lie behind its keys.
+            values: unsafe { Shared::new(keys.wrapping_add(cache_elements * 2), head_bytes) },
+            heads: l.heads,
+            kv_heads: l.kv_heads,
+            group: quotient(l.heads, l.kv_heads),
+            capacity: l.capacity,
+            position,
+            eps: l.eps,
+            scale: l.scale,
+            lds: memory(l.lds_x),
+            head,
+            piece: item - head * pieces,
+            each,
+        }
+    }
+
     /// Phase 2: attention over pieces of the context.
     ///
     /// # Safety
@@ -59,47 +93,26 @@ impl<const D: usize> Step<D> {
     pub unsafe fn attend(&mut self, layer: u32, position: u32) {
         // SAFETY: all waves come here.
         unsafe { self.refresh() };
-        let l = self.launch;
-        let cache_elements = l.kv_heads as usize * l.capacity as usize * D;
-        let keys = l.cache.wrapping_add(layer as usize * cache_elements * 4);
-        let values = keys.wrapping_add(cache_elements * 2);
-        let head_bytes = l.capacity * D as u32 * 2;
-        let group = quotient(l.heads, l.kv_heads);
-        let (pieces, each) = splits(position + 1, l.kv_heads, l.grid);
-        // SAFETY: in turn.
-        unsafe { self.grid.wait() };
+        let (pieces, each) = splits(position + 1, self.launch.kv_heads, self.launch.grid);
+        let items = self.launch.kv_heads * pieces;
         let mut item = workgroup_x();
-        while item < l.kv_heads * pieces {
-            let head = wave_uniform(quotient(item, pieces));
-            let piece = item - head * pieces;
-            let start = head as usize * head_bytes as usize;
-            // SAFETY: the work memory and the cache hold what `Args` says.
-            let phase = unsafe {
-                Attend {
-                    work: self.work,
-                    at: self.at,
-                    norms: [self.tensor(l.q_norm, layer).cast(), self.tensor(l.k_norm, layer).cast()],
-                    rope: l.rope.wrapping_add(position as usize * D),
-                    keys: Shared::new(keys.wrapping_add(start), head_bytes),
-                    values: Shared::new(values.wrapping_add(start), head_bytes),
-                    heads: l.heads,
-                    kv_heads: l.kv_heads,
-                    group,
-                    capacity: l.capacity,
-                    position,
-                    eps: l.eps,
-                    scale: l.scale,
-                    lds: memory(l.lds_x),
-                }
-            };
-            if group <= 2 {
+        let mut waits = true;
+        while item < items {
+            // SAFETY: item < items.
+            let piece = unsafe { self.piece(layer, position, item, pieces, each) };
+            if piece.group <= 2 {
                 // SAFETY: all waves come here; the position is below the capacity.
-                unsafe { phase.run::<D, 2>(head, piece, each) };
+                unsafe { piece.run::<D, 2>(&self.grid, waits) };
             } else {
                 // SAFETY: as above.
-                unsafe { phase.run::<D, 4>(head, piece, each) };
+                unsafe { piece.run::<D, 4>(&self.grid, waits) };
             }
-            item += l.grid;
+            item += self.launch.grid;
+            waits = false;
+        }
+        if waits {
+            // SAFETY: in turn.
+            unsafe { self.grid.wait() };
         }
         // SAFETY: in turn.
         unsafe { self.grid.arrive() };
@@ -122,19 +135,22 @@ impl<const D: usize> Step<D> {
                 let (mut top, mut total) = (FLOOR, 0.0);
                 let mut first = 0;
                 while first < pieces {
-                    // Several pieces' loads at once; past the end the last one's again, with a weight of 0.
-                    let (mut m, mut s, mut x) = ([0.0f32; MERGED], [0.0f32; MERGED], [[0.0f32; 4]; MERGED]);
+                    // Several pieces' loads at once.
+                    let (mut m, mut s, mut x) = ([FLOOR; MERGED], [0.0f32; MERGED], [[0.0f32; 4]; MERGED]);
                     for i in 0..MERGED {
-                        let piece = (first + i as u32).min(pieces - 1);
-                        // SAFETY: a piece of this query.
-                        [m[i], s[i]] = unsafe { self.work.load_f32x2(self.at.stats + (piece * l.heads + head) * 8) };
-                        // SAFETY: as above.
-                        x[i] = unsafe { self.work.load_f32x4(self.at.partial + (piece * q + quad * 4) * 4) };
+                        let piece = first + i as u32;
+                        if piece < pieces {
+                            // SAFETY: a piece of this query.
+                            [m[i], s[i]] =
+                                unsafe { self.work.load_f32x2(self.at.stats + (piece * l.heads + head) * 8) };
+                            // SAFETY: as above.
+                            x[i] = unsafe { self.work.load_f32x4(self.at.partial + (piece * q + quad * 4) * 4) };
+                        }
                     }
                     for i in 0..MERGED {
                         let new = max(top, m[i]);
                         let keep = exp2(top - new);
-                        let weight = if first + (i as u32) < pieces { exp2(m[i] - new) } else { 0.0 };
+                        let weight = exp2(m[i] - new);
                         total = fma(total, keep, s[i] * weight);
                         for e in 0..4 {
                             out[e] = fma(out[e], keep, x[i][e] * weight);
