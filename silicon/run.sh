@@ -2,7 +2,8 @@
 # The proof vehicle on a machine with an NVIDIA GPU: ./run.sh RESULTS [STEP...]. Everything it needs lies beside it; CUDA's tools
 # (ptxas, compute-sanitizer) are used where they are there. Each step has its own time limit and its own log in RESULTS, and none
 # stops the next. At the end record.py writes RESULTS/DATE-GPU.json and .md.
-# Steps: facts ptxas ops model graph kernels bench sanitize (all of them when none is named).
+# Steps: facts ptxas ops model graph kernels bench sanitize (all of them when none is named), and peers, which runs only when named: it
+# needs Python with torch and transformers, and minutes.
 set -u
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 if [ $# -lt 1 ]; then
@@ -79,6 +80,9 @@ if wanted bench; then
         bench "tg128_d512_$plan" "${flags[@]}" -d 512
     done
     kill "$sampler" 2>/dev/null
+fi
+if wanted peers; then
+    step peers 420 python3 peers.py "$results" --commit "$(cat commit)"
 fi
 if wanted sanitize && command -v compute-sanitizer >/dev/null 2>&1; then
     # One test of each operation: under these tools a launch takes milliseconds. The emulator's launches run beside them, unwatched.

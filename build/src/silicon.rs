@@ -61,8 +61,9 @@ pub fn pack() -> Outcome {
         let from = root().join("tests/fixtures").join(name);
         process::output(Command::new("cp").arg("-r").arg(from).arg(&fixtures))?;
     }
-    for name in ["run.sh", "record.py"] {
-        copy(&root().join("silicon").join(name), &folder.join(name))?;
+    for script in ["silicon/run.sh", "silicon/record.py", "benches/peers/peers.py"] {
+        let script = root().join(script);
+        copy(&script, &folder.join(script.file_name().expect("a file")))?;
     }
     let git = |words: &[&str]| process::output(Command::new("git").args(words).current_dir(root()));
     let commit = git(&["rev-parse", "HEAD"])?;
