@@ -14,6 +14,7 @@ const PACKAGES: &[(&str, There)] = &[
     ("libamdhip64-dev", || Path::new("/usr/include/hip/hip_runtime_api.h").exists()),
     ("gcc", || process::found("cc")),
     ("npm", || process::found("npm")),
+    ("python3", || process::found("python3")),
 ];
 
 /// Installs what is missing, as root or through sudo; else says which command to run.
