@@ -347,15 +347,19 @@ fn at<O: LaneOp>(cx: &mut Cx, inst: &Inst, op: &O) -> Result<u32, Box<Fault>> {
     Ok(exec & !inside)
 }
 
-/// In a swizzled buffer a wide access must stay within an element, though its dwords are checked against the bounds one by one.
-fn whole_in_element(cx: &Cx, inst: &Inst, bytes: u32) -> Result<(), Box<Fault>> {
-    if Resource::read(cx, inst.sdst)?.swizzle.is_some() {
-        addresses(cx, inst, bytes)?;
+/// Runs a wide operation as the one access that it is, if the bounds cut none of its lanes; else nothing is done and the answer is false.
+/// (In a swizzled buffer a wide access must stay within an element, which the addresses see to either way.)
+fn whole<O: LaneOp>(cx: &mut Cx, inst: &Inst, op: &O) -> Result<bool, Box<Fault>> {
+    let (addresses, left) = addresses(cx, inst, op.bytes())?;
+    let exec = cx.wave.exec();
+    let inside = lanes_of(exec).all(|lane| left[lane] >= op.bytes() as u64);
+    if inside {
+        ops::global(cx, &addresses, exec, op)?;
     }
-    Ok(())
+    Ok(inside)
 }
 
-/// Wide accesses are checked dword by dword: those outside read 0, those inside are loaded.
+/// Wide accesses that the bounds cut are checked dword by dword: those outside read 0, those inside are loaded.
 fn load_to(cx: &mut Cx, inst: &Inst, load: Load) -> Step {
     if load.bytes() <= 4 {
         let outside = at(cx, inst, &LoadTo { load, dst: inst.dst })?;
@@ -365,7 +369,9 @@ fn load_to(cx: &mut Cx, inst: &Inst, load: Load) -> Step {
         }
         return Ok(Flow::Next);
     }
-    whole_in_element(cx, inst, load.bytes())?;
+    if whole(cx, inst, &LoadTo { load, dst: inst.dst })? {
+        return Ok(Flow::Next);
+    }
     // The destination may hold the addresses, so all dwords are loaded before one is written.
     let first = if let Src::Vgpr(first) = inst.src[0] { first } else { 0 };
     let kept = [first, first.wrapping_add(1)].map(|register| cx.wave.vgpr[register as usize]);
@@ -396,7 +402,9 @@ fn store_from(cx: &mut Cx, inst: &Inst, store: Store) -> Step {
         at(cx, inst, &StoreFrom { store, data })?;
         return Ok(Flow::Next);
     }
-    whole_in_element(cx, inst, store.bytes())?;
+    if whole(cx, inst, &StoreFrom { store, data })? {
+        return Ok(Flow::Next);
+    }
     let mut part = Inst::new(inst.row, inst.format, inst.dwords, &inst.words).map_err(|_| Box::new(Fault::Unknown))?;
     (part.src, part.sdst) = (inst.src, inst.sdst);
     for k in 0..(store.bytes() / 4) as u8 {

@@ -143,6 +143,9 @@ pub struct Counters {
     pub scratch_store_bytes: u64,
     /// Cycles of a SIMD's matrix unit: 16 for f16 and bf16, 8 for 8 and 4 bits (AMD's matrix instruction calculator).
     pub wmma_cycles: u64,
+    /// Times that a workgroup waits for others, the most of any in the launch: it adds to a dword of global memory and then looks at
+    /// that dword. Of its looks until it adds again the first counts, so that this does not depend on how long it waits.
+    pub grid_waits: u64,
     /// Distinct lines.
     pub footprint: Footprint,
 }
@@ -158,6 +161,7 @@ impl Counters {
         self.scratch_load_bytes += other.scratch_load_bytes;
         self.scratch_store_bytes += other.scratch_store_bytes;
         self.wmma_cycles += other.wmma_cycles;
+        self.grid_waits += other.grid_waits;
         self.footprint.add(&other.footprint);
     }
     /// Bytes asked of global memory by all lanes and scalar loads.
@@ -248,9 +252,19 @@ impl Shared {
 #[derive(Debug, Default)]
 pub struct Counting {
     counters: Counters,
+    /// Most [`Counters::grid_waits`] of the workgroups before this one, and this one's.
+    waits: [u64; 2],
+    /// Where this workgroup's last atomic of one lane was, until it looks there.
+    arrived: Option<u64>,
 }
 
 impl Counting {
+    /// A workgroup begins.
+    pub fn started(&mut self) {
+        self.waits = [self.waits[0].max(self.waits[1]), 0];
+        self.arrived = None;
+    }
+
     /// An instruction is about to execute.
     #[inline]
     pub fn before(&mut self, inst: &Inst) {
@@ -261,6 +275,9 @@ impl Counting {
 
     /// An access is about to happen.
     pub fn accessed(&mut self, shared: &Shared, accessed: &Accessed) {
+        if accessed.space == Space::Global {
+            self.meets(accessed);
+        }
         let bytes = u64::from(accessed.bytes) * u64::from(accessed.mask.count_ones());
         let counters = &mut self.counters;
         match (accessed.space, accessed.access, accessed.moved) {
@@ -297,9 +314,26 @@ impl Counting {
         }
     }
 
+    /// See [`Counters::grid_waits`].
+    fn meets(&mut self, accessed: &Accessed) {
+        let first = accessed.addresses[accessed.mask.trailing_zeros() as usize % 32];
+        match accessed.access {
+            Access::Atomic if accessed.mask.count_ones() == 1 => self.arrived = Some(first),
+            // A whole wave may look, each lane at the same dword.
+            Access::Load if self.arrived == Some(first) => {
+                self.waits[1] += 1;
+                self.arrived = None;
+            }
+            _ => {}
+        }
+    }
+
     /// The launch is over.
     pub fn finish(&mut self, shared: &Shared) {
-        shared.sum.lock().unwrap_or_else(PoisonError::into_inner).add(&std::mem::take(&mut self.counters));
+        self.started();
+        let mut sum = shared.sum.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.add(&std::mem::take(&mut self.counters));
+        sum.grid_waits = sum.grid_waits.max(self.waits[0]);
     }
 }
 
@@ -434,6 +468,36 @@ mod tests {
         // Descending addresses are as good as ascending ones, and repeated ones are found out of order too.
         assert_eq!(lds(4, Access::Load, |l| 4 * (31 - l)), [1, 1, 1]);
         assert_eq!(lds(4, Access::Load, |l| 4 * (l * 7 % 16)), [1, 1, 1]);
+    }
+
+    /// Arrives and looks, twice; looks again and elsewhere; a wave whose lanes all add is no arrival, nor is one of the workgroup before.
+    #[test]
+    fn a_workgroup_waits_once_for_each_arrival() {
+        let shared = Shared { touched: Vec::new(), sum: Mutex::default() };
+        let mut counting = Counting::default();
+        let access = |counting: &mut Counting, access, address, mask| {
+            let moved = Moved::Load { load: Load::B32, dst: 0 };
+            let addresses = &[address; 32];
+            counting.accessed(&shared, &Accessed { space: Space::Global, access, bytes: 4, addresses, mask, moved });
+        };
+        let (counter, other) = (0x100, 0x104);
+        counting.started();
+        access(&mut counting, Access::Load, counter, u32::MAX);
+        for _ in 0..2 {
+            access(&mut counting, Access::Atomic, counter, 1);
+            access(&mut counting, Access::Load, other, u32::MAX);
+            access(&mut counting, Access::Load, counter, u32::MAX);
+            access(&mut counting, Access::Load, counter, u32::MAX);
+        }
+        access(&mut counting, Access::Atomic, counter, u32::MAX);
+        access(&mut counting, Access::Load, counter, u32::MAX);
+        access(&mut counting, Access::Atomic, counter, 1);
+        counting.started();
+        access(&mut counting, Access::Load, counter, u32::MAX);
+        access(&mut counting, Access::Atomic, other, 1 << 31);
+        access(&mut counting, Access::Load, other, 1 << 31);
+        counting.finish(&shared);
+        assert_eq!(shared.take().grid_waits, 2, "the first workgroup's two, and one of the second's");
     }
 
     #[test]

@@ -211,6 +211,9 @@ impl Watch {
     /// A workgroup begins; what was known of the one before is forgotten.
     pub fn started(&mut self, start: &Start) {
         self.workgroup = start.workgroup;
+        if let Some(counting) = &mut self.counting {
+            counting.started();
+        }
         if let Some(init) = &mut self.init {
             init.started(start);
         }
