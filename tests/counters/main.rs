@@ -1,6 +1,7 @@
 //! Counters, traces and stepping, on kernels short enough to count by hand (`emulator/examples/kernels.s`), and on the GEMV by the bytes
 //! of its weights, prefill by its tiles. Expected numbers come from the kernels' text and from arithmetic, never from the emulator.
 
+mod decode;
 mod gemv;
 mod machine;
 mod prefill;

@@ -1,0 +1,268 @@
+//! The decode kernels of this tree by arithmetic, at the shapes of Qwen3-0.6B on the R9700's grid, behind a context of several pieces:
+//! every weight is asked for once and by 16 bytes per lane, what moves is what has to, bank conflicts are those of the contract's layout,
+//! and a workgroup waits for the others as often as there are phases. Layers and vocabulary are fewer than the model's where a count
+//! grows with them; each matrix has its K, and but for lm_head its N.
+//!
+//! How often a workgroup looks at the grid's barrier depends on the schedule: a look is a load of 4 bytes per lane, and nothing here counts
+//! those.
+
+use crate::machine::Machine;
+use device_ops::decode::{self, Args, Shape, UNIT, Work};
+use device_ops::{Geometry, KERNELS};
+use emulator::roofline::{Profile, R9700};
+use emulator::{Launch, Options, launch};
+
+/// Two workgroups on each of the R9700's WGPs.
+const GRID: u32 = 2 * R9700.wgps;
+const CAPACITY: u32 = 1024;
+/// Five pieces of at most 128 positions for each key/value head, the last of 18 and the token's own.
+const POSITION: u32 = 530;
+const PIECES: u64 = 5;
+/// Layers of the persistent kernel.
+const LAYERS: u32 = 2;
+
+/// Qwen3-0.6B with a sixteenth of its vocabulary; head_dim is 128 there.
+const fn shape(head_dim: u32) -> Shape {
+    Shape { hidden: 1024, heads: 16, kv_heads: 8, head_dim, intermediate: 3072, vocab: 151_936 / 16 }
+}
+
+struct Model {
+    machine: Machine,
+    args: Args,
+    geometry: Geometry,
+}
+
+impl Model {
+    /// `LAYERS` layers of zeros, and a token at [`POSITION`].
+    fn new(shape: &Shape) -> Model {
+        let mut machine = Machine::with(zynfer_tests::code_object::image());
+        let (h, q, kv, d) = (shape.hidden, shape.q(), shape.kv(), shape.head_dim);
+        let (i, v) = (shape.intermediate, shape.vocab);
+        // Offsets in UNITs: the embedding, which is lm_head too, the first layer's tensors, the other layers, the final norm.
+        let mut units = 0;
+        let mut place = |elements: u32| {
+            let at = units;
+            units += (elements * 2).div_ceil(UNIT as u32);
+            at
+        };
+        let embed = place(v * h);
+        let [input_norm, qkv, q_norm, k_norm, o, post_norm, gate, up, down] =
+            [h, (q + 2 * kv) * h, d, d, h * q, h, i * h, i * h, h * i].map(&mut place);
+        let layer_stride = place(0) - input_norm;
+        let norm = place((LAYERS - 1) * layer_stride * UNIT as u32 / 2 + h) + (LAYERS - 1) * layer_stride;
+        let weights = u64::from(place(0)) * UNIT;
+        let mut alloc = |bytes: u64| machine.memory.alloc(bytes).expect("room");
+        let (geometry, lds_sums, lds_x) = shape.geometry(GRID);
+        let args = Args {
+            weights: alloc(weights),
+            cache: alloc(u64::from(LAYERS * kv * CAPACITY) * 4),
+            rope: alloc(u64::from(CAPACITY * d) * 4),
+            work: alloc(u64::from(Work::new(h, q, kv, i, shape.heads).bytes)),
+            ids: alloc(64),
+            logits: alloc(u64::from(v) * 4),
+            layer_stride,
+            embed,
+            input_norm,
+            qkv,
+            q_norm,
+            k_norm,
+            o,
+            post_norm,
+            gate,
+            up,
+            down,
+            norm,
+            head: embed,
+            hidden: h,
+            heads: shape.heads,
+            kv_heads: shape.kv_heads,
+            intermediate: i,
+            vocab: v,
+            capacity: CAPACITY,
+            layers: 0,
+            tokens: 1,
+            keep_logits: 0,
+            grid: GRID,
+            lds_sums,
+            lds_x,
+            eps: 1e-6,
+            scale: 1.0 / (d as f32).sqrt(),
+            ..bytemuck::Zeroable::zeroed()
+        };
+        // Position, id, no ids that end it.
+        let state = [POSITION, 3, 0, 0].map(u32::to_le_bytes).concat();
+        machine.memory.write(args.work + u64::from(Work::STATE), &state).expect("inside");
+        Model { machine, args, geometry }
+    }
+
+    fn count(&self, kernel: &str, layers: u32, tokens: u32) -> Profile {
+        let fields = KERNELS.iter().find(|k| k.name == kernel).expect("in KERNELS").fields;
+        let end = fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
+        let args = Args { layers, tokens, ..self.args };
+        let plan = Launch {
+            kernel,
+            grid: self.geometry.workgroups,
+            block: [self.geometry.workgroup_size(), 1, 1],
+            dynamic_lds: self.geometry.lds_bytes,
+            kernarg: &bytemuck::bytes_of(&args)[..end],
+            options: Options { counters: true, ..Options::default() },
+        };
+        let kernel = self.machine.module.kernel(kernel).expect("in the code object");
+        let stats = launch(&self.machine.memory, &self.machine.module, &plan).expect("runs");
+        Profile::of(kernel, &plan, &stats).expect("counted")
+    }
+}
+
+/// What a launch has to do, by its shapes.
+#[derive(Clone, Copy, Default)]
+struct Needs {
+    /// Bytes of matrices.
+    matrices: u64,
+    /// Bytes beside them that have to move: norms, keys and values, each activation once out and once in.
+    others: u64,
+    /// Bytes of activations, keys and values that are asked for by 16 bytes per lane, by every workgroup that needs them.
+    asked: u64,
+    /// LDS passes beyond the ideal with 32 and with 64 banks.
+    conflicts: [u64; 2],
+    /// Times that a workgroup waits for the others.
+    waits: u64,
+}
+
+impl std::ops::Add for Needs {
+    type Output = Needs;
+
+    fn add(self, other: Needs) -> Needs {
+        Needs {
+            matrices: self.matrices + other.matrices,
+            others: self.others + other.others,
+            asked: self.asked + other.asked,
+            conflicts: std::array::from_fn(|banks| self.conflicts[banks] + other.conflicts[banks]),
+            waits: self.waits + other.waits,
+        }
+    }
+}
+
+impl Needs {
+    /// A layer's first half. `first`: the stream is the token's embedding, which is read by 8 bytes per lane.
+    fn attention(shape: &Shape, first: bool) -> Needs {
+        let [h, q, kv, d] = [shape.hidden, shape.q(), shape.kv(), shape.head_dim].map(u64::from);
+        let [heads, kv_heads] = [shape.heads, shape.kv_heads].map(u64::from);
+        let (grid, waves, group) = (u64::from(GRID), u64::from(decode::WAVES), heads / kv_heads);
+        let positions = u64::from(POSITION);
+        // The stream in and out, q, k and v out and in, and of each piece sums with their maximum and weight.
+        let activations = 8 * h + 8 * (q + 2 * kv) + PIECES * 8 * (q + 2 * heads);
+        let cache = 2 * kv * (positions + 1) * 2;
+        let norms = 2 * (h + 2 * d);
+        let rotary = 4 * d;
+
+        let stream = if first { 0 } else { grid * h * 4 };
+        // Each piece takes its queries, the last one key and value too; of head_dim 64 a lane has but 8 bytes of them.
+        let heads_asked = if d == 128 { kv_heads * (PIECES * group + 2) * d * 4 } else { 0 };
+        // Rows of 256 keys and 128 values at once, the last row again where there are fewer.
+        let cache_asked = kv_heads * PIECES * (256 + 128) * d * 2;
+        // Every workgroup merges all pieces, four at once.
+        let merged = grid * q * 4 * PIECES.next_multiple_of(4);
+
+        // Elements of a head that a lane has side by side and stores one by one: so many dwords apart from the next lane's.
+        let each = d / 32;
+        let apart = [each - 1, (each / 2).max(1) - 1];
+        // A wave takes 512 / D keys with each load, so that the four scores of a lane's row, stored at once, are 16 · 512 / (D / 8) dwords
+        // apart: all in one bank of 32, and of 64 in two for D = 128 and in one for D = 64.
+        let scores = [3, if d == 128 { 1 } else { 3 }];
+        let stores = waves * (d / 64);
+        // b128 of lanes 32 bytes apart meet twice in 32 banks, in each of four groups of lanes, and never in 64: two loads of a query for
+        // each store of scores; two loads and two stores of weights a query; two loads of weights a wave.
+        let quads = [4 * (2 * stores + 4 + 2 * waves), 0];
+        let conflicts = std::array::from_fn(|banks| {
+            let piece = group * (each * apart[banks] + stores * scores[banks] + quads[banks]);
+            // The last piece: key and value into LDS, and each query times the key.
+            let last = (2 + 2 * group) * each * apart[banks];
+            kv_heads * (PIECES * piece + last)
+        });
+        Needs {
+            matrices: 2 * ((q + 2 * kv) * h + h * q),
+            others: norms + rotary + cache + activations,
+            asked: stream + heads_asked + cache_asked + merged,
+            conflicts,
+            // For q, k, v, and for the pieces; a layer before this one is another matter.
+            waits: 2,
+        }
+    }
+
+    /// A layer's second half.
+    fn mlp(shape: &Shape) -> Needs {
+        let [h, i] = [shape.hidden, shape.intermediate].map(u64::from);
+        let grid = u64::from(GRID);
+        Needs {
+            matrices: 3 * 2 * i * h,
+            others: 2 * h + 8 * h + 2 * 2 * i,
+            asked: grid * (4 * h + 2 * i),
+            // An item makes two results that share a dword, so their four sums are loaded two dwords apart.
+            conflicts: [grid * 4, 0],
+            waits: 1,
+        }
+    }
+
+    /// What follows the layers.
+    fn head(shape: &Shape) -> Needs {
+        let [h, v] = [shape.hidden, shape.vocab].map(u64::from);
+        let grid = u64::from(GRID);
+        // Each workgroup's best logit, out and in.
+        let others = 2 * h + 4 * h + 2 * 8 * grid;
+        Needs { matrices: 2 * v * h, others, asked: grid * 4 * h, conflicts: [0, 0], waits: 1 }
+    }
+
+    /// A token in one launch.
+    fn persistent(shape: &Shape) -> Needs {
+        let layers = (0..LAYERS).map(|layer| Needs::attention(shape, layer == 0) + Needs::mlp(shape));
+        let all = layers.fold(Needs::head(shape), |sum, layer| sum + layer);
+        // Between the halves, and for the layer before: of all but the first layer, and of lm_head.
+        Needs { waits: all.waits + 2 * u64::from(LAYERS), ..all }
+    }
+}
+
+fn check(profile: &Profile, needs: &Needs) {
+    let (what, counters) = (&profile.kernel, &profile.counters);
+    let least = needs.matrices + needs.others;
+    let moved = counters.footprint.bytes();
+    assert!(moved >= least, "{what}: {moved} bytes moved, {least} have to");
+    assert!(moved as f64 <= 1.03 * least as f64, "{what}: {moved} bytes moved, {least} have to");
+
+    let b128 = counters.loads.bytes_by_width[crate::width(16)];
+    assert_eq!(b128, needs.matrices + needs.asked, "{what}: bytes by b128: weights once, activations and cache");
+    assert_eq!(counters.scratch_load_bytes + counters.scratch_store_bytes, 0, "{what}: spills");
+    let lds = &counters.lds;
+    assert_eq!([lds.conflicts_mod32(), lds.conflicts_mod64()], needs.conflicts, "{what}: bank conflicts");
+    // On the card there are 64 banks (manual).
+    let share = lds.conflicts_mod64() as f64 / lds.passes_ideal as f64;
+    assert!(share < 0.05, "{what}: {share} of LDS passes for conflicts");
+
+    assert_eq!(counters.grid_waits, needs.waits, "{what}: waits for other workgroups");
+    let resident = profile.occupancy.workgroups_per_wgp;
+    assert!(resident * R9700.wgps >= GRID, "{what}: {resident} workgroups a WGP, {GRID} have to run at once");
+}
+
+#[test]
+fn every_weight_is_asked_for_once_and_little_else_moves() {
+    for head_dim in [128, 64] {
+        let shape = shape(head_dim);
+        let names = decode::names(head_dim).expect("kernels");
+        let model = Model::new(&shape);
+        check(&model.count(names.attention, 1, 1), &Needs::attention(&shape, false));
+        check(&model.count(names.mlp, 1, 1), &Needs::mlp(&shape));
+        check(&model.count(names.head, 0, 1), &Needs::head(&shape));
+        // The head's launch has moved the token on by one position, which is in the last piece too.
+        let model = Model::new(&shape);
+        check(&model.count(names.persistent, LAYERS, 1), &Needs::persistent(&shape));
+    }
+}
+
+#[test]
+fn a_second_token_waits_as_often_as_the_first() {
+    let shape = shape(64);
+    let persistent = decode::names(64).expect("kernels").persistent;
+    let two = Model::new(&shape).count(persistent, LAYERS, 2);
+    assert_eq!(two.counters.grid_waits, 2 * Needs::persistent(&shape).waits);
+    // For all but the first layer five times, for that four times, twice for lm_head.
+    assert_eq!(Needs::persistent(&shape).waits, 5 * u64::from(LAYERS) + 1);
+}
