@@ -8,6 +8,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use amdgpu_target::max_vgprs;
+use device_ops::decode::Shape;
 use device_ops::linear::Tile;
 use device_ops::{Geometry, KERNELS, argmax, attention, linear, rmsnorm};
 use zynfer_tests::code_object;
@@ -242,6 +243,7 @@ fn barriers_wait_for_lds() {
 /// Launch-sized LDS is not in the metadata: what geometry gives must hold what the contracts say, and stay below the limit.
 #[test]
 fn launch_sized_lds_is_what_the_contracts_say() {
+    let qwen3 = Shape { hidden: 1024, heads: 16, kv_heads: 8, head_dim: 128, intermediate: 3072, vocab: 151_936 };
     let rows: &[(&str, Geometry, u32)] = &[
         ("rmsnorm_f32_workgroup", rmsnorm::geometry_workgroup(1), 32),
         ("linear_bf16_wmma", linear::geometry_wmma(64, 64), 18_432),
@@ -253,6 +255,8 @@ fn launch_sized_lds_is_what_the_contracts_say() {
         ("attention_decode_bf16_d64", attention::geometry_decode(1, 2, 8, 64), 17_408),
         ("attention_decode_bf16_d128", attention::geometry_decode(1, 2, 8, 128), 33_792),
         ("argmax_f32", argmax::geometry(1), 256),
+        // 256 B of numbers, 16 rows of the residual stream, 96 sums, and attention's two queries (room for four) with key and value.
+        ("decode_persistent_d128", qwen3.geometry(64).0, 256 + 64 + 384 + 4 * (4 * (128 + 256) + 2 * 128 + 16)),
     ];
     for (kernel, geometry, lds_bytes) in rows {
         assert_eq!(geometry.lds_bytes, *lds_bytes, "{kernel}");

@@ -10,8 +10,10 @@ use zynfer::gpu::{self, GpuKind, Options};
 use zynfer::hip::Search;
 use zynfer::hip::decode::DecodePlan;
 use zynfer::hip::ffi::REQUIRED;
+use zynfer::model::config::ModelConfig;
 use zynfer::model::forward::forward;
-use zynfer::model::weights::Weights;
+use zynfer::model::random::RandomModel;
+use zynfer::model::weights::{TensorSource, Weights};
 use zynfer_tests::fixtures::fixture;
 
 /// Calls of the decode loop that are looked at.
@@ -84,44 +86,69 @@ fn notes(log: &Path) -> Vec<Note> {
     text.lines().map(note).collect()
 }
 
+/// Shapes whose calls are counted: the tiny checkpoint, and as many layers as Qwen3-0.6B has, all of them narrow.
+fn subjects() -> [(&'static str, ModelConfig, Weights, Box<dyn TensorSource>); 2] {
+    let artifact = Artifact::open(&fixture("tiny-qwen3"), LoadMode::Mmap).expect("the fixture");
+    let tiny = artifact.config().clone();
+    let narrow = ModelConfig {
+        hidden_size: 64,
+        intermediate_size: 64,
+        num_attention_heads: 2,
+        num_key_value_heads: 1,
+        vocab_size: 256,
+        ..ModelConfig::published("qwen3-0.6b").expect("published")
+    };
+    let [of_tiny, of_narrow] = [&tiny, &narrow].map(Weights::new);
+    let random = RandomModel::new(&of_narrow, 1);
+    [("tiny", tiny, of_tiny, Box::new(artifact)), ("narrow", narrow, of_narrow, Box::new(random))]
+}
+
 /// After the first call that made it, a step of greedy decode allocates nothing, frees nothing, fills nothing and captures nothing; it
-/// copies nothing to the card, and from it the chosen ids; and it launches as often as its plan says.
+/// copies nothing to the card, and from it the chosen ids; and it launches as often as its plan says: twice a layer and once more, which
+/// a graph has as its nodes, or once.
 #[test]
 fn greedy_decode_asks_for_launches_and_ids_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("calls");
     let library = between(folder.path(), &log);
-    let artifact = Artifact::open(&fixture("tiny-qwen3"), LoadMode::Mmap).expect("the fixture");
-    let config = artifact.config();
-    let weights = Weights::new(config);
-    let layers = config.num_hidden_layers;
-    for (plan, block, launches, graphs) in
-        [(DecodePlan::Fused, 1, 2 * layers + 1, 0), (DecodePlan::Graph, 1, 0, 1), (DecodePlan::Persistent, 4, 1, 0)]
-    {
-        let options = Options {
-            hip_library: Some(library.clone().into()),
-            decode: Some(plan),
-            workgroups: Some(2),
-            ..Options::new(64).expect("no variable is set")
-        };
-        let mut opened = gpu::open(GpuKind::AmdHip, "auto", config, &weights, &artifact, &options)
-            .unwrap_or_else(|error| panic!("{plan:?}: {error}"));
-        let ops = opened.ops.as_mut();
-        forward(ops, &weights, &[1, 2, 3], 0, 0).expect("a prompt");
-        let mut last = *ops.decode_greedy(4, 3, 1, &[]).expect("a token").last().expect("one");
-        let before = notes(&log).len();
-        for step in 0..TOKENS {
-            let ids = ops.decode_greedy(last, 4 + step * block, block, &[]).expect("tokens");
-            assert_eq!(ids.len(), block, "{plan:?}");
-            last = *ids.last().expect("some");
+    let subjects = subjects();
+    assert_eq!(subjects[1].1.num_hidden_layers, 28, "Qwen3-0.6B's");
+    for (subject, config, weights, source) in &subjects {
+        let kernels = 2 * config.num_hidden_layers + 1;
+        assert!(kernels <= 60, "{subject}: {kernels} kernels a token");
+        for (plan, block, launches, graphs) in
+            [(DecodePlan::Fused, 1, kernels, 0), (DecodePlan::Graph, 1, 0, 1), (DecodePlan::Persistent, 4, 1, 0)]
+        {
+            let what = format!("{subject}, {plan:?}");
+            let options = Options {
+                hip_library: Some(library.clone().into()),
+                decode: Some(plan),
+                workgroups: Some(2),
+                ..Options::new(64).expect("no variable is set")
+            };
+            let mut opened = gpu::open(GpuKind::AmdHip, "auto", config, weights, source.as_ref(), &options)
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            let ops = opened.ops.as_mut();
+            forward(ops, weights, &[1, 2, 3], 0, 0).expect("a prompt");
+            let prompt = notes(&log).len();
+            let mut last = *ops.decode_greedy(4, 3, 1, &[]).expect("a token").last().expect("one");
+            let before = notes(&log).len();
+            for step in 0..TOKENS {
+                let ids = ops.decode_greedy(last, 4 + step * block, block, &[]).expect("tokens");
+                assert_eq!(ids.len(), block, "{what}");
+                last = *ids.last().expect("some");
+            }
+            let mut first = notes(&log).split_off(prompt);
+            let calls = first.split_off(before - prompt);
+            let count = |calls: &[Note], name: &str| calls.iter().filter(|call| call.0 == name).count();
+            // The first one's launches are captured, where there is a graph: its nodes.
+            assert_eq!(count(&first, "hipModuleLaunchKernel"), launches.max(graphs * kernels), "{what}: {first:?}");
+            assert_eq!(count(&calls, "hipModuleLaunchKernel"), TOKENS * launches, "{what}: {calls:?}");
+            assert_eq!(count(&calls, "hipGraphLaunch"), TOKENS * graphs, "{what}: {calls:?}");
+            let copies: Vec<(u64, u64)> =
+                calls.iter().filter(|call| call.0 == "hipMemcpyAsync").map(|call| (call.1, call.2)).collect();
+            assert_eq!(copies, [(4 * block as u64, DEVICE_TO_HOST); TOKENS], "{what}");
+            assert_eq!(calls.len(), TOKENS * (launches + graphs + 1), "{what}: {calls:?}");
         }
-        let calls = notes(&log).split_off(before);
-        let count = |name: &str| calls.iter().filter(|call| call.0 == name).count();
-        assert_eq!(count("hipModuleLaunchKernel"), TOKENS * launches, "{plan:?}: {calls:?}");
-        assert_eq!(count("hipGraphLaunch"), TOKENS * graphs, "{plan:?}: {calls:?}");
-        let copies: Vec<(u64, u64)> =
-            calls.iter().filter(|call| call.0 == "hipMemcpyAsync").map(|call| (call.1, call.2)).collect();
-        assert_eq!(copies, [(4 * block as u64, DEVICE_TO_HOST); TOKENS], "{plan:?}");
-        assert_eq!(calls.len(), TOKENS * (launches + graphs + 1), "{plan:?}: {calls:?}");
     }
 }
