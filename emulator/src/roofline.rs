@@ -1,6 +1,8 @@
-//! What counted work would cost on an R9700 at best: an *estimate*, made of exact counts and of a few machine parameters that stand in one
-//! table with their sources. It is a bound from each resource alone, not a simulation: no latency, no cache that forgets, no clock that
-//! sinks, nothing that waits. A kernel can be slower for many reasons and faster for none but data left in a cache.
+//! What counted work would cost on an R9700: an *estimate*, made of exact counts and of a few machine parameters that stand in one table
+//! with their sources. *At best* it is a bound from each resource alone and what starting kernels and meeting at grid barriers costs:
+//! no latency, no cache that forgets, no clock that sinks. A kernel can be slower for many reasons and faster for none but data left in a
+//! cache. *Cautiously* it adds one latency for each phase, that is for each time that nobody may go on before others are done. It is not
+//! a simulation either way.
 
 use crate::code_object::Kernel;
 use crate::launch::{Class, Launch, Stats};
@@ -37,6 +39,11 @@ pub struct Machine {
     pub workgroups_per_wgp: u32,
     /// Seconds from one kernel to the next when the card is busy.
     pub launch_s: f64,
+    /// Seconds from the last workgroup's arrival at a barrier over the grid to where all of them go on.
+    pub grid_barrier_s: f64,
+    /// Seconds that the start of a phase exposes, after a launch or a grid barrier: activations on their way from the L2, what is made of
+    /// them before the first product, the last products of the phase before, workgroups that have none.
+    pub phase_s: f64,
 }
 
 /// The Radeon AI PRO R9700. Its datasheet says 640 GB/s.
@@ -51,6 +58,8 @@ pub struct Machine {
 /// | LDS | 128 KiB a WGP in steps of 1 KiB, 64 banks in two halves | RDNA 4 ISA guide |
 /// | workgroups per WGP | 32 of more than one wave | RDNA 4 ISA guide |
 /// | launch | 1.5 µs | kernel boundary on a busy card 1 to 1.5 µs (ninfer-amd-r9700) |
+/// | grid barrier | 1.36 µs | within a resident kernel on an R9700 (ninfer-amd-r9700, from notes on its documents); 0.85 on an H200 (EXP-0023) |
+/// | phase | 2.9 µs | *not of this card*: what decode's resident kernel needs on an H200 beyond its bytes and barriers, for each phase (EXP-0026) |
 /// | matrix instructions | 16 cycles f16 and bf16, 8 others | AMD matrix instruction calculator; counted as [`Counters::wmma_cycles`] |
 pub const R9700: Machine = Machine {
     name: "Radeon AI PRO R9700",
@@ -66,6 +75,8 @@ pub const R9700: Machine = Machine {
     lds_halves_per_wgp: 2,
     workgroups_per_wgp: 32,
     launch_s: 1.5e-6,
+    grid_barrier_s: 1.36e-6,
+    phase_s: 2.9e-6,
 };
 
 /// What a workgroup takes of its WGP.
@@ -147,6 +158,8 @@ pub enum Bound {
     Lds,
     /// All of these take less than starting the kernel.
     Launch,
+    /// All of these, and starting it, take less than its barriers over the grid.
+    GridBarrier,
 }
 
 impl Bound {
@@ -158,6 +171,7 @@ impl Bound {
             Bound::Wmma => "wmma",
             Bound::Lds => "lds",
             Bound::Launch => "launch",
+            Bound::GridBarrier => "grid_barrier",
         }
     }
 }
@@ -175,8 +189,14 @@ pub struct Estimate {
     pub lds_s: f64,
     /// Starting kernels.
     pub launch_s: f64,
-    /// For each launch the largest of memory, VALU + WMMA and LDS, plus its start.
+    /// Barriers over the grid, of the workgroup that waits most often. Nothing is taken to happen meanwhile, though loads of weights do.
+    pub grid_barrier_s: f64,
+    /// What the starts of phases expose: as many as launches and barriers.
+    pub phase_s: f64,
+    /// At best: for each launch the largest of memory, VALU + WMMA and LDS, plus its start and its barriers.
     pub total_s: f64,
+    /// Cautiously: that and the phases'.
+    pub cautious_s: f64,
 }
 
 impl Estimate {
@@ -186,15 +206,20 @@ impl Estimate {
         let halves = u64::from(machine.lds_halves_per_wgp);
         let halves = (u64::from(machine.wgps) * halves).min(stats.workgroups * halves).max(1);
         let cycles = |count: u64, units: u64| count as f64 / units as f64 / machine.clock_hz;
+        let waits = counters.grid_waits as f64;
         let mut estimate = Estimate {
             memory_s: counters.footprint.bytes() as f64 / machine.memory_bytes_per_s,
             valu_s: cycles(stats.count(Class::Valu) + stats.count(Class::Vopd), simds),
             wmma_s: cycles(counters.wmma_cycles, simds),
             lds_s: cycles(counters.lds.passes_mod32, halves),
             launch_s: machine.launch_s,
+            grid_barrier_s: waits * machine.grid_barrier_s,
+            phase_s: (1.0 + waits) * machine.phase_s,
             total_s: 0.0,
+            cautious_s: 0.0,
         };
-        estimate.total_s = estimate.work_s() + estimate.launch_s;
+        estimate.total_s = estimate.work_s() + estimate.launch_s + estimate.grid_barrier_s;
+        estimate.cautious_s = estimate.total_s + estimate.phase_s;
         estimate
     }
     fn work_s(&self) -> f64 {
@@ -204,6 +229,7 @@ impl Estimate {
     pub fn bound(&self) -> Bound {
         let work = self.work_s();
         match () {
+            () if work.max(self.launch_s) < self.grid_barrier_s => Bound::GridBarrier,
             () if work < self.launch_s => Bound::Launch,
             () if work == self.memory_s => Bound::Memory,
             () if work == self.lds_s => Bound::Lds,
@@ -217,7 +243,10 @@ impl Estimate {
         self.wmma_s += other.wmma_s;
         self.lds_s += other.lds_s;
         self.launch_s += other.launch_s;
+        self.grid_barrier_s += other.grid_barrier_s;
+        self.phase_s += other.phase_s;
         self.total_s += other.total_s;
+        self.cautious_s += other.cautious_s;
     }
 }
 
@@ -354,15 +383,19 @@ impl fmt::Display for Profile {
         let e = &self.estimate;
         write!(
             f,
-            "estimate       {:.2} µs on a {} at best, bound by {}: memory {:.2}, VALU {:.2}, WMMA {:.2}, LDS {:.2}, launch {:.2}",
+            "estimate       {:.2} µs on a {} at best, {:.2} cautiously, bound by {}: memory {:.2}, VALU {:.2}, WMMA {:.2}, LDS {:.2}, \
+             launch {:.2}, grid barriers {:.2}, phases {:.2}",
             us(e.total_s),
             R9700.name,
+            us(e.cautious_s),
             self.bound.name(),
             us(e.memory_s),
             us(e.valu_s),
             us(e.wmma_s),
             us(e.lds_s),
-            us(e.launch_s)
+            us(e.launch_s),
+            us(e.grid_barrier_s),
+            us(e.phase_s)
         )
     }
 }
@@ -427,5 +460,10 @@ mod tests {
         assert_eq!(alone.bound(), Bound::Valu);
         let empty = Estimate::of(&R9700, &Stats::default(), &Counters::default());
         assert_eq!((empty.total_s, empty.bound()), (1.5e-6, Bound::Launch));
+        // Three barriers are 4.08 µs, four phases 11.6.
+        counters = Counters { grid_waits: 3, ..Counters::default() };
+        let waiting = Estimate::of(&R9700, &Stats::default(), &counters);
+        assert!(close(waiting.total_s, 5.58e-6) && close(waiting.cautious_s, 17.18e-6), "{waiting:?}");
+        assert_eq!(waiting.bound(), Bound::GridBarrier);
     }
 }

@@ -117,8 +117,30 @@ fn a_profile_counts_the_weights() {
     assert!(report["prefill"]["kernels"].as_array().expect("kernels").len() > 5);
 
     let text = zynfer(["profile", &tiny(), "-p", "3"]).ok();
-    for part in ["prefill: 3 tokens\n", "decode: 1 token\n", device_ops::linear::NAME_GEMV, "on an R9700 at best"] {
+    for part in
+        ["prefill: 3 tokens\n", "decode: 1 token\n", device_ops::linear::NAME_GEMV, "on an R9700 at best", "cautiously"]
+    {
         assert!(text.contains(part), "{part} is not in {text}");
+    }
+}
+
+/// Six layers in two launches each, with two barriers in the first half, one in the second and one at the end; or in one launch.
+#[test]
+fn a_profile_is_of_the_plan_that_is_asked_for() {
+    for (plan, launches, waits) in
+        [("unfused", None, 0), ("fused", Some(13), 19), ("graph", Some(13), 19), ("persistent", Some(1), 31)]
+    {
+        let report = zynfer(["profile", &tiny(), "-p", "2", "--plan", plan, "--json"]).json();
+        let totals = &report["decode"]["totals"];
+        assert_eq!(totals["grid_waits"], json!(waits), "{plan}");
+        let found = totals["launches"].as_u64().expect("a count");
+        assert!(launches.map_or(found > 60, |launches| found == launches), "{plan}: {found} launches");
+        let second = |name: &str| totals[name].as_f64().expect("seconds");
+        let machine = |name: &str| report["estimates_for"][name].as_f64().expect("a parameter");
+        let phases = (found + waits) as f64 * machine("phase_s");
+        assert!((second("cautious_s") - second("estimate_s") - phases).abs() < 1e-12, "{plan}");
+        let least = found as f64 * machine("launch_s") + waits as f64 * machine("grid_barrier_s");
+        assert!(second("estimate_s") > least, "{plan}");
     }
 }
 

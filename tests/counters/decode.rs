@@ -4,12 +4,12 @@
 //! grows with them; each matrix has its K, and but for lm_head its N.
 //!
 //! How often a workgroup looks at the grid's barrier depends on the schedule: a look is a load of 4 bytes per lane, and nothing here counts
-//! those.
+//! those. The estimate of a whole token follows from two depths.
 
 use crate::machine::Machine;
 use device_ops::decode::{self, Args, Shape, UNIT, Work};
 use device_ops::{Geometry, KERNELS};
-use emulator::roofline::{Profile, R9700};
+use emulator::roofline::{Bound, Profile, R9700};
 use emulator::{Launch, Options, launch};
 
 /// Two workgroups on each of the R9700's WGPs.
@@ -265,4 +265,35 @@ fn a_second_token_waits_as_often_as_the_first() {
     assert_eq!(two.counters.grid_waits, 2 * Needs::persistent(&shape).waits);
     // For all but the first layer five times, for that four times, twice for lm_head.
     assert_eq!(Needs::persistent(&shape).waits, 5 * u64::from(LAYERS) + 1);
+}
+
+/// Qwen3-0.6B has 28 layers and sixteen times the vocabulary; what a layer more takes is the difference of two depths, and a row of lm_head
+/// more its bytes. An estimate from counts, not a rate: nothing ran on a card.
+#[test]
+fn a_token_is_estimated_at_seven_tenths_of_its_roof_or_better() {
+    let shape = shape(128);
+    let persistent = decode::names(128).expect("kernels").persistent;
+    let model = Model::new(&shape);
+    let [one, two] = [1, LAYERS].map(|layers| model.count(persistent, layers, 1).estimate);
+    for (estimate, waits) in [(one, 6.0), (two, 11.0)] {
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        assert!(close(estimate.grid_barrier_s, waits * R9700.grid_barrier_s), "{estimate:?}");
+        assert!(close(estimate.phase_s, (waits + 1.0) * R9700.phase_s), "{estimate:?}");
+        let beside_memory = R9700.launch_s + estimate.grid_barrier_s;
+        assert!(close(estimate.total_s, estimate.memory_s + beside_memory), "{estimate:?}");
+        assert!(close(estimate.cautious_s, estimate.total_s + estimate.phase_s), "{estimate:?}");
+        assert_eq!(estimate.bound(), Bound::Memory);
+    }
+    let (layers, vocab) = (28, 16 * u64::from(shape.vocab));
+    let head = 2 * (vocab - u64::from(shape.vocab)) * u64::from(shape.hidden);
+    let rest = head as f64 / R9700.memory_bytes_per_s;
+    let token = |first: f64, second: f64| first + f64::from(layers - 1) * (second - first) + rest;
+    // The roof is the matrices alone: 1.19 GB.
+    let layer = Needs::attention(&shape, true).matrices + Needs::mlp(&shape).matrices;
+    let matrices = layers as u64 * layer + 2 * vocab * u64::from(shape.hidden);
+    assert_eq!(matrices, 2 * (28 * (4096 * 1024 + 2048 * 1024 + 3 * 3072 * 1024) + 151_936 * 1024));
+    let roof = matrices as f64 / R9700.memory_bytes_per_s;
+    let (best, cautious) = (token(one.total_s, two.total_s), token(one.cautious_s, two.cautious_s));
+    assert!(roof < best && best < cautious, "{roof} {best} {cautious}");
+    assert!(roof / cautious >= 0.7, "{roof} s of {cautious} s");
 }

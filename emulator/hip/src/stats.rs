@@ -108,7 +108,9 @@ pub fn json() -> String {
         "instructions": sum(|p| p.instructions),
         "bytes": sum(|p| p.counters.bytes()),
         "footprint_bytes": sum(|p| p.counters.footprint.bytes()),
+        "grid_waits": sum(|p| p.counters.grid_waits),
         "estimate_s": seconds(|p| p.estimate.total_s),
+        "cautious_s": seconds(|p| p.estimate.cautious_s),
         "emulated_s": seconds(|p| p.emulated_s),
     });
     let report = json!({"machine": R9700, "kernels": kernels, "totals": totals});

@@ -1,38 +1,24 @@
 //! `zynfer bench`: prefill and decode rates, apart, each over several runs. The engine takes the times; here they become medians and a
 //! table. What the emulator needs is this computer's wall time and is called so: it says nothing about a card.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
-use crate::artifact::{Artifact, LoadMode};
 use crate::engine::{Engine, Event, FinishReason, Flow, NoText, Request, Timings};
-use crate::model::config::{ModelConfig, PUBLISHED};
-use crate::model::random::RandomModel;
-use crate::model::weights::{TensorSource, Weights};
 
 use super::error::{CliError, CliResult};
 use super::interrupt;
-use super::model::{BackendArgs, context, open_backend};
+use super::model::BackendArgs;
 use super::output::{Ui, Unit, bytes};
-
-/// Seed of the synthetic weights.
-const SEED: u64 = 1;
+use super::subject::SubjectArgs;
 
 /// Measure prefill and decode rates
 ///
 /// ppN evaluates a prompt of N tokens, tgN generates N tokens one by one, `tgN @ dD` behind a prompt of D; each runs once unmeasured and then --repeat times. Rates are
 /// medians, with the slowest and the fastest run beside them.
 #[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("subject").required(true).args(["model", "synthetic"]))]
 pub(super) struct Args {
-    /// A .zynfer file or a Hugging Face folder
-    #[arg(value_name = "MODEL")]
-    model: Option<PathBuf>,
-    /// The shape of a published model with random weights, made in memory
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(PUBLISHED))]
-    synthetic: Option<String>,
+    #[command(flatten)]
+    subject: SubjectArgs,
     /// Tokens of the prompt; 0 measures no prefill [default: 512, on the emulator 32]
     #[arg(short = 'p', long, value_name = "N")]
     prompt: Option<usize>,
@@ -63,15 +49,6 @@ struct Format {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// What is measured.
-struct Subject {
-    name: String,
-    config: ModelConfig,
-    weights: Weights,
-    source: Arc<dyn TensorSource>,
-    parameters: u64,
 }
 
 /// The runs of one test.
@@ -110,27 +87,13 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     if repeat == 0 {
         return Err(CliError::usage("--repeat: 0 runs given, at least 1 is needed"));
     }
-    let subject = open(args, ui)?;
+    let subject = args.subject.open(&args.backend, ui)?;
     let depth = args.depth as usize;
     // A decode of N tokens follows a prompt, and the token that the prompt itself gives is not counted.
     let wanted = prompt.max(if tokens > 0 { depth + tokens + 1 } else { 0 });
-    let most = subject.config.max_position_embeddings;
-    let context = match args.backend.asked_context() {
-        None if wanted <= most => wanted,
-        None => {
-            return Err(CliError::failed(format!(
-                "{wanted} tokens of context are needed, the model has {most} positions"
-            )));
-        }
-        asked => context(asked, wanted, most)?,
-    };
-    if context < wanted {
-        return Err(CliError::failed(format!("--ctx-size: {context} tokens given, {wanted} are needed")));
-    }
-    let Subject { name, config, weights, source, parameters } = subject;
-    let weight_bytes = weight_bytes(&weights, source.as_ref());
-    let ops = open_backend(&args.backend, source, &config, &weights, context, ui)?;
-    let mut engine = Engine::new(ops, weights, &config, [])?;
+    let context = subject.context(&args.backend, wanted)?;
+    let (name, parameters, weight_bytes) = (subject.name.clone(), subject.parameters, subject.weight_bytes());
+    let mut engine = subject.load(&args.backend, context, ui)?;
     let backend = engine.backend();
     if backend == "emulator" {
         ui.aside("emulator: times are wall time of this computer while it executes the GPU's instructions; they say nothing about a card");
@@ -150,44 +113,6 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     } else {
         ui.out(&report.markdown())
     }
-}
-
-fn open(args: &Args, ui: &Ui) -> CliResult<Subject> {
-    if let Some(name) = &args.synthetic {
-        let config = ModelConfig::published(name)
-            .ok_or_else(|| CliError::usage(format!("--synthetic: {name} is none of {}", PUBLISHED.join(", "))))?;
-        let weights = Weights::new(&config);
-        let parameters = RandomModel::parameters(&weights);
-        // A GPU backend copies them, and the emulator's device memory is this computer's.
-        let copies = if args.backend.is_emulator() { 2 } else { 1 };
-        let (needed, available) = (2 * parameters * copies, crate::cpu::available_memory());
-        if let Some(available) = available.filter(|&available| available < needed) {
-            return Err(CliError::failed(format!(
-                "--synthetic {name}: {needed} bytes of memory needed for weights, {available} available"
-            )));
-        }
-        ui.say(&format!("{name}: random weights, {} made in memory", bytes(2 * parameters)));
-        let source = Arc::new(RandomModel::new(&weights, SEED));
-        return Ok(Subject { name: format!("{name} (random weights)"), config, weights, source, parameters });
-    }
-    let path = args.model.as_deref().expect("clap demands a model or a shape");
-    let artifact = Artifact::open(path, LoadMode::Mmap)?;
-    if artifact.is_folder() {
-        ui.say(&format!("{}: a Hugging Face folder, compiled in memory", path.display()));
-    }
-    for note in artifact.notes() {
-        ui.note(note);
-    }
-    let config = artifact.config().clone();
-    let weights = Weights::new(&config);
-    let parameters = RandomModel::parameters(&weights);
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    Ok(Subject { name, config, weights, source: Arc::new(artifact), parameters })
-}
-
-fn weight_bytes(weights: &Weights, source: &dyn TensorSource) -> u64 {
-    let tensors = weights.specs().iter().filter_map(|spec| source.tensor(&spec.name));
-    tensors.map(|tensor| tensor.bytes.len() as u64).sum()
 }
 
 /// What one run does.

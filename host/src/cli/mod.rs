@@ -1,6 +1,6 @@
 //! The command line: flags in, an answer on stdout, everything else on stderr, an exit code (0 done, 1 failed, 2 wrong usage, 3 defects
-//! found in a kernel, 130 interrupted). One file per command; shared are [`model`] (opening one), [`sampling`], [`chat_prompt`],
-//! [`generate`] and [`output`] (streams, colour, progress). Nothing is computed here.
+//! found in a kernel, 130 interrupted). One file per command; shared are [`model`] (opening one), [`subject`] (what is measured),
+//! [`sampling`], [`chat_prompt`], [`generate`] and [`output`] (streams, colour, progress). Nothing is computed here.
 
 mod bench;
 mod chat;
@@ -22,6 +22,7 @@ mod perplexity;
 mod profile;
 mod run;
 mod sampling;
+mod subject;
 mod template;
 mod text_input;
 mod tokenize;

@@ -45,7 +45,7 @@ pub(super) struct ModelArgs {
 
 /// `--load`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Load {
+pub(super) enum Load {
     /// Mapped from the file.
     Mmap,
     /// Read into memory: for slow or changing storage.
@@ -158,19 +158,24 @@ impl ModelArgs {
     /// Opens and checks it.
     pub(super) fn open(&self, ui: &Ui) -> CliResult<Model> {
         let started = Instant::now();
-        let mode = match self.load {
-            Load::Mmap => LoadMode::Mmap,
-            Load::Read => LoadMode::Read,
-        };
-        let artifact = Artifact::open(self.path(), mode)?;
-        if artifact.is_folder() {
-            ui.say(&format!("{}: a Hugging Face folder, compiled in memory", self.path().display()));
-        }
-        for note in artifact.notes() {
-            ui.note(note);
-        }
-        Ok(Model { artifact, started })
+        Ok(Model { artifact: open_artifact(self.path(), self.load, ui)?, started })
     }
+}
+
+/// Opens and checks a model, and says what is unusual about it.
+pub(super) fn open_artifact(path: &Path, load: Load, ui: &Ui) -> CliResult<Artifact> {
+    let mode = match load {
+        Load::Mmap => LoadMode::Mmap,
+        Load::Read => LoadMode::Read,
+    };
+    let artifact = Artifact::open(path, mode)?;
+    if artifact.is_folder() {
+        ui.say(&format!("{}: a Hugging Face folder, compiled in memory", path.display()));
+    }
+    for note in artifact.notes() {
+        ui.note(note);
+    }
+    Ok(artifact)
 }
 
 impl Model {

@@ -10,19 +10,21 @@ use crate::model::forward::forward;
 use crate::model::weights::Weights;
 
 use super::error::{CliError, CliResult};
-use super::model::{BackendArgs, ModelArgs};
+use super::model::{BackendArgs, context};
 use super::output::{Look, Ui, bytes};
+use super::subject::SubjectArgs;
 
 /// Count what each kernel does for a prompt and for one token, in the emulator
 ///
 /// The prompt's ids are 1, 2, 3, …: what is counted depends on their number alone. Columns: bytes that lanes ask for; distinct
 /// 128-byte lines read and written, in bytes; bytes asked per byte of the lines that each access touches; LDS passes beyond the ideal
-/// (model: a dword's bank is its index modulo 32); waves per SIMD that resources allow, of 16. Times are estimates for an R9700 from these
-/// counts: the largest of memory, vector, matrix and LDS work of each launch, plus 1.5 µs for each. None of them was measured.
+/// (model: a dword's bank is its index modulo 32); waves per SIMD that resources allow, of 16; phases, which are launches and barriers over
+/// the grid within them. Times are estimates for an R9700 from these counts. At best: the largest of memory, vector, matrix and LDS work of
+/// each launch, plus 1.5 µs for each and 1.36 µs for each barrier. Cautiously: 2.9 µs more for each phase. None of them was measured.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    model: ModelArgs,
+    subject: SubjectArgs,
     /// Tokens of the prompt
     #[arg(short = 'p', long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     prompt_tokens: u32,
@@ -44,10 +46,11 @@ struct Pass {
 
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let backend = args.backend.only_emulator("profile")?;
-    let model = args.model.open(ui)?;
-    let config = model.artifact.config().clone();
+    let subject = args.subject.open(&backend, ui)?;
+    let config = subject.config.clone();
     let prompt = args.prompt_tokens as usize;
-    let context = model.context(&backend, prompt + 1)?;
+    // As long as any user's, not as short as the prompt: values lie in rows of the context's length.
+    let context = context(backend.asked_context(), prompt + 1, config.max_position_embeddings)?;
     if context < prompt + 1 {
         return Err(CliError::failed(format!(
             "{prompt} prompt tokens and one more do not fit the context of {context} tokens"
@@ -55,9 +58,9 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     }
     let vocabulary = config.vocab_size as u32;
     let ids: Vec<u32> = (1..=args.prompt_tokens).map(|id| id % vocabulary).collect();
-    let mut loaded = model.load(&backend, context, ui)?;
+    let mut engine = subject.load(&backend, context, ui)?;
     let library = GpuKind::Emulator.library(None).map_err(CliError::failed)?;
-    let (ops, weights) = loaded.engine.parts();
+    let (ops, weights) = engine.parts();
     if prompt > ops.max_chunk() {
         return Err(CliError::failed(format!("{prompt} prompt tokens, at most {} are one pass", ops.max_chunk())));
     }
@@ -71,8 +74,12 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         report: counted(&library)?,
     };
     count(&library)?;
-    forward(ops, weights, &[next], prompt, 1).map_err(CliError::failed)?;
-    ops.argmax().map_err(CliError::failed)?;
+    if ops.decode_block() > 0 {
+        ops.decode_greedy(next, prompt, 1, &[]).map_err(CliError::failed)?;
+    } else {
+        forward(ops, weights, &[next], prompt, 1).map_err(CliError::failed)?;
+        ops.argmax().map_err(CliError::failed)?;
+    }
     let decode = Pass {
         name: "decode",
         tokens: 1,
@@ -127,8 +134,19 @@ fn text(pass: &Pass, ui: &Ui) -> String {
     let estimate = |kernel: &Value| kernel["estimate"]["total_s"].as_f64().unwrap_or(0.0);
     kernels.sort_by(|a, b| estimate(b).total_cmp(&estimate(a)));
     let heading = format!(
-        "{:<28} {:>8} {:>12} {:>10} {:>10} {:>6} {:>10} {:>6} {:>10}  {}",
-        "kernel", "launches", "instructions", "asked", "lines", "used", "conflicts", "waves", "estimate", "bound"
+        "{:<28} {:>8} {:>12} {:>10} {:>10} {:>6} {:>10} {:>6} {:>7} {:>10} {:>12}  {}",
+        "kernel",
+        "launches",
+        "instructions",
+        "asked",
+        "lines",
+        "used",
+        "conflicts",
+        "waves",
+        "phases",
+        "at best",
+        "cautiously",
+        "bound"
     );
     let plural = if pass.tokens == 1 { "" } else { "s" };
     let mut out = format!("{}: {} token{plural}\n{}\n", pass.name, pass.tokens, ui.styled(Look::Bold, &heading));
@@ -142,7 +160,7 @@ fn text(pass: &Pass, ui: &Ui) -> String {
         let used = kernel["coalescing"].as_f64().map_or_else(String::new, |share| format!("{:.0} %", 100.0 * share));
         let lds = &counters["lds"];
         out += &format!(
-            "{:<28} {:>8} {:>12} {:>10} {:>10} {used:>6} {:>10} {:>6.1} {:>7.1} µs  {}\n",
+            "{:<28} {:>8} {:>12} {:>10} {:>10} {used:>6} {:>10} {:>6.1} {:>7} {:>7.1} µs {:>9.1} µs  {}\n",
             kernel["kernel"].as_str().unwrap_or("?"),
             number(&kernel["launches"]),
             number(&kernel["instructions"]),
@@ -150,21 +168,34 @@ fn text(pass: &Pass, ui: &Ui) -> String {
             bytes(lines),
             number(&lds["passes_mod32"]) - number(&lds["passes_ideal"]),
             kernel["occupancy"]["waves_per_simd"].as_f64().unwrap_or(0.0),
+            number(&kernel["launches"]) + number(&counters["grid_waits"]),
             1e6 * estimate(kernel),
+            1e6 * kernel["estimate"]["cautious_s"].as_f64().unwrap_or(0.0),
             kernel["bound"].as_str().unwrap_or("?"),
         );
     }
     let totals = &pass.report["totals"];
     let (moved, minimum) = (number(&totals["footprint_bytes"]), pass.minimum_bytes);
     out += &format!(
-        "together {} launches, {} wave-instructions; lines {} are {:.2} times the {} of weights and KV cache; \
-         estimate {:.1} µs on an R9700 at best\n\n",
+        "together {} launches, {} barriers over the grid, {} wave-instructions; lines {} are {:.2} times the {} of weights and KV cache\n",
         number(&totals["launches"]),
+        number(&totals["grid_waits"]),
         number(&totals["instructions"]),
         bytes(moved),
         moved as f64 / minimum as f64,
         bytes(minimum),
-        1e6 * totals["estimate_s"].as_f64().unwrap_or(0.0),
+    );
+    let second = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let (best, cautious) = (second(&totals["estimate_s"]), second(&totals["cautious_s"]));
+    // What weights and cache alone take at the memory's rate.
+    let roof = minimum as f64 / second(&pass.report["machine"]["memory_bytes_per_s"]);
+    out += &format!(
+        "estimate {:.1} µs on an R9700 at best, {:.1} µs cautiously; {:.1} µs for weights and KV cache alone are {:.0} % and {:.0} % of them\n\n",
+        1e6 * best,
+        1e6 * cautious,
+        1e6 * roof,
+        100.0 * roof / best,
+        100.0 * roof / cautious,
     );
     out
 }

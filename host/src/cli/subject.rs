@@ -1,0 +1,123 @@
+//! What is measured or counted: a model from a file, or the shape of a published one with random weights. Its text does not matter.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::artifact::Artifact;
+use crate::engine::Engine;
+use crate::model::config::{ModelConfig, PUBLISHED};
+use crate::model::random::RandomModel;
+use crate::model::weights::{TensorSource, Weights};
+
+use super::error::{CliError, CliResult};
+use super::model::{BackendArgs, Load, context, open_artifact, open_backend};
+use super::output::{Ui, bytes};
+
+/// Seed of the synthetic weights.
+const SEED: u64 = 1;
+
+/// Which one.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("subject").required(true).args(["model", "model_flag", "synthetic"]))]
+pub(super) struct SubjectArgs {
+    /// A .zynfer file or a Hugging Face folder
+    #[arg(value_name = "MODEL")]
+    model: Option<PathBuf>,
+    /// The same as MODEL
+    #[arg(short = 'm', long = "model", value_name = "MODEL", id = "model_flag")]
+    model_flag: Option<PathBuf>,
+    /// The shape of a published model with random weights, made in memory
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(PUBLISHED))]
+    synthetic: Option<String>,
+    /// How weights of a file reach memory
+    #[arg(long, value_enum, default_value_t = Load::Mmap, value_name = "HOW", conflicts_with = "synthetic")]
+    load: Load,
+}
+
+/// One that is open; its weights are not touched yet if they are a file's.
+pub(super) struct Subject {
+    /// The file's or the shape's.
+    pub(super) name: String,
+    pub(super) config: ModelConfig,
+    weights: Weights,
+    source: Arc<dyn TensorSource>,
+    /// None where the weights are random.
+    artifact: Option<Artifact>,
+    pub(super) parameters: u64,
+}
+
+impl SubjectArgs {
+    /// Opens the file, or makes the weights.
+    pub(super) fn open(&self, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
+        if let Some(name) = &self.synthetic {
+            return synthetic(name, backend, ui);
+        }
+        let path = self.model.as_deref().or(self.model_flag.as_deref()).expect("clap demands a model or a shape");
+        let artifact = open_artifact(path, self.load, ui)?;
+        let config = artifact.config().clone();
+        let weights = Weights::new(&config);
+        Ok(Subject {
+            name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            parameters: RandomModel::parameters(&weights),
+            config,
+            weights,
+            source: Arc::new(artifact.clone()),
+            artifact: Some(artifact),
+        })
+    }
+}
+
+fn synthetic(name: &str, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
+    let config = ModelConfig::published(name)
+        .ok_or_else(|| CliError::usage(format!("--synthetic: {name} is none of {}", PUBLISHED.join(", "))))?;
+    let weights = Weights::new(&config);
+    let parameters = RandomModel::parameters(&weights);
+    // A GPU backend copies them, and the emulator's device memory is this computer's.
+    let copies = if backend.is_emulator() { 2 } else { 1 };
+    let (needed, available) = (2 * parameters * copies, crate::cpu::available_memory());
+    if let Some(available) = available.filter(|&available| available < needed) {
+        return Err(CliError::failed(format!(
+            "--synthetic {name}: {needed} bytes of memory needed for weights, {available} available"
+        )));
+    }
+    ui.say(&format!("{name}: random weights, {} made in memory", bytes(2 * parameters)));
+    let source = Arc::new(RandomModel::new(&weights, SEED));
+    let name = format!("{name} (random weights)");
+    Ok(Subject { name, config, weights, source, artifact: None, parameters })
+}
+
+impl Subject {
+    /// Bytes of all weights.
+    pub(super) fn weight_bytes(&self) -> u64 {
+        let tensors = self.weights.specs().iter().filter_map(|spec| self.source.tensor(&spec.name));
+        tensors.map(|tensor| tensor.bytes.len() as u64).sum()
+    }
+
+    /// The context for `wanted` tokens: no more than they need, unless the user asks for more.
+    pub(super) fn context(&self, backend: &BackendArgs, wanted: usize) -> CliResult<usize> {
+        let most = self.config.max_position_embeddings;
+        let context = match backend.asked_context() {
+            None if wanted <= most => wanted,
+            None => {
+                return Err(CliError::failed(format!(
+                    "{wanted} tokens of context are needed, the model has {most} positions"
+                )));
+            }
+            asked => context(asked, wanted, most)?,
+        };
+        if context < wanted {
+            return Err(CliError::failed(format!("--ctx-size: {context} tokens given, {wanted} are needed")));
+        }
+        Ok(context)
+    }
+
+    /// Loads it for a context of `context` tokens.
+    pub(super) fn load(self, backend: &BackendArgs, context: usize, ui: &Ui) -> CliResult<Engine> {
+        let ops = open_backend(backend, self.source, &self.config, &self.weights, context, ui)?;
+        if let Some(artifact) = &self.artifact {
+            // What was copied while loading must be what was checked.
+            artifact.check_unchanged()?;
+        }
+        Ok(Engine::new(ops, self.weights, &self.config, [])?)
+    }
+}
