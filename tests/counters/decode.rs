@@ -163,11 +163,12 @@ impl Needs {
         // Every workgroup merges all pieces, four at once.
         let merged = grid * q * 4 * PIECES.next_multiple_of(4);
 
-        // Elements of a head that a lane has side by side and stores one by one: so many dwords apart from the next lane's.
+        // Elements of a head that a lane has side by side and stores one by one: the next lane's are so many dwords further, and so many
+        // lanes meet in one of 32 banks, half of them in one of 64.
         let each = d / 32;
         let apart = [each - 1, (each / 2).max(1) - 1];
-        // A wave takes 512 / D keys with each load, so that the four scores of a lane's row, stored at once, are 16 · 512 / (D / 8) dwords
-        // apart: all in one bank of 32, and of 64 in two for D = 128 and in one for D = 64.
+        // A load takes 256 / D keys of a wave, 4096 / D of all waves: so far apart, in dwords, are the four scores that a row of lanes stores
+        // at once. All are in one bank of 32; of 64 they are in two for D = 128 and in one for D = 64.
         let scores = [3, if d == 128 { 1 } else { 3 }];
         let stores = waves * (d / 64);
         // b128 of lanes 32 bytes apart meet twice in 32 banks, in each of four groups of lanes, and never in 64: two loads of a query for
@@ -251,7 +252,7 @@ fn every_weight_is_asked_for_once_and_little_else_moves() {
         check(&model.count(names.attention, 1, 1), &Needs::attention(&shape, false));
         check(&model.count(names.mlp, 1, 1), &Needs::mlp(&shape));
         check(&model.count(names.head, 0, 1), &Needs::head(&shape));
-        // The head's launch has moved the token on by one position, which is in the last piece too.
+        // A new one, because the head's launch has moved the token on.
         let model = Model::new(&shape);
         check(&model.count(names.persistent, LAYERS, 1), &Needs::persistent(&shape));
     }
@@ -273,8 +274,7 @@ fn a_second_token_waits_as_often_as_the_first() {
 fn a_token_is_estimated_at_seven_tenths_of_its_roof_or_better() {
     let shape = shape(128);
     let persistent = decode::names(128).expect("kernels").persistent;
-    let model = Model::new(&shape);
-    let [one, two] = [1, LAYERS].map(|layers| model.count(persistent, layers, 1).estimate);
+    let [one, two] = [1, LAYERS].map(|layers| Model::new(&shape).count(persistent, layers, 1).estimate);
     for (estimate, waits) in [(one, 6.0), (two, 11.0)] {
         let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
         assert!(close(estimate.grid_barrier_s, waits * R9700.grid_barrier_s), "{estimate:?}");
