@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use amdgpu_target::max_vgprs;
 use device_ops::decode::Shape;
 use device_ops::linear::Tile;
-use device_ops::{Geometry, KERNELS, argmax, attention, linear, rmsnorm};
+use device_ops::{Geometry, KERNELS, argmax, attention, linear, rmsnorm, top_k};
 use zynfer_tests::code_object;
 
 struct Budget {
@@ -75,6 +75,8 @@ const BUDGETS: &[Budget] = &[
     row("decode_persistent_d64", 192, DECODE),
     row("decode_persistent_d128", 192, DECODE),
     row("argmax_f32", 24, &["s_barrier_signal", "v_permlanex16_b32"]),
+    row("top_k_f32_slices", 72, &["s_barrier_signal", "ds_load_b128", "global_load_b32", "v_cmp_gt_u64"]),
+    row("top_k_f32_merge", 96, &["s_barrier_signal", "ds_load_b128", "global_load_b64", "v_cmp_gt_u64"]),
 ];
 
 /// Mnemonics that no kernel may hold, and what they would mean.
@@ -255,8 +257,10 @@ fn launch_sized_lds_is_what_the_contracts_say() {
         ("attention_decode_bf16_d64", attention::geometry_decode(1, 2, 8, 64), 17_408),
         ("attention_decode_bf16_d128", attention::geometry_decode(1, 2, 8, 128), 33_792),
         ("argmax_f32", argmax::geometry(1), 256),
-        // 256 B of numbers, 16 rows of the residual stream, 96 sums, and attention's two queries (room for four) with key and value.
-        ("decode_persistent_d128", qwen3.geometry(64).0, 256 + 64 + 384 + 4 * (4 * (128 + 256) + 2 * 128 + 16)),
+        // 256 B of numbers, 16 rows of the residual stream, 96 sums, and the MLP's 3072 results as bf16.
+        ("decode_persistent_d128", qwen3.geometry(64).0, 256 + 64 + 384 + 2 * 3072),
+        ("top_k_f32_slices", top_k::geometry_slices(151_936), 10_768),
+        ("top_k_f32_merge", top_k::geometry_merge(), 10_768),
     ];
     for (kernel, geometry, lds_bytes) in rows {
         assert_eq!(geometry.lds_bytes, *lds_bytes, "{kernel}");

@@ -164,6 +164,15 @@ fn operations_refuse_what_breaks_a_contract_and_say_both_numbers() {
         (kernels.residual_add(&stream, &x, &s(512), 0), &["0 elements"]),
         (kernels.argmax(&stream, &x, &s(4), [1, 129]), &["logits [1, 129]", "516", "512"]),
         (kernels.argmax(&stream, &part(2, 512), &s(4), [1, 128]), &["aligned to 4"]),
+        (kernels.top_k(&stream, &x, &s(160), &s(160), 129, 20), &["logits [129]", "516", "512"]),
+        (kernels.top_k(&stream, &x, &s(160), &s(160), 0, 20), &["vocabulary is 0"]),
+        (kernels.top_k(&stream, &x, &s(160), &s(160), u32::MAX as usize, 20), &["vocabulary 4294967295", "4294966271"]),
+        (kernels.top_k(&stream, &x, &s(160), &s(160), 128, 0), &["the 0 largest", "1 to 64"]),
+        (kernels.top_k(&stream, &x, &s(160), &s(160), 128, 65), &["the 65 largest", "1 to 64"]),
+        (kernels.top_k(&stream, &x, &s(152), &s(160), 128, 20), &["keys [160]", "152"]),
+        (kernels.top_k(&stream, &x, &s(160), &s(159), 128, 20), &["best [160]", "159"]),
+        (kernels.top_k(&stream, &x, &part(4, 160), &s(160), 128, 20), &["aligned to 8"]),
+        (kernels.top_k(&stream, &part(0, 512), &s(160), &part(504, 160), 128, 20), &["overlap"]),
     ];
     for (index, (result, parts)) in refused.into_iter().enumerate() {
         let Err(LaunchError::Refused { .. }) = &result else { panic!("case {index} {parts:?}: {result:?}") };

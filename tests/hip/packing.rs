@@ -35,6 +35,7 @@ fn args_structs_are_as_large_as_the_block() {
         (device_ops::swiglu::NAME, size_of::<device_ops::swiglu::Args>()),
         (device_ops::residual_add::NAME, size_of::<device_ops::residual_add::Args>()),
         (device_ops::argmax::NAME, size_of::<device_ops::argmax::Args>()),
+        (device_ops::top_k::NAME_SLICES, size_of::<device_ops::top_k::Args>()),
     ];
     for (name, size) in sizes {
         let kernel = device_ops::KERNELS.iter().find(|kernel| kernel.name == name).expect(name);

@@ -15,3 +15,4 @@ mod norms;
 mod prepare_heads;
 mod products;
 mod rope;
+mod top_k;

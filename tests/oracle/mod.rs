@@ -11,6 +11,7 @@ pub mod residual_add;
 pub mod rmsnorm;
 pub mod rope;
 pub mod swiglu;
+pub mod top_k;
 
 /// A reference value and the sum of the absolute values of the terms it was added up from.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -39,6 +39,15 @@ pub(crate) fn key(value: f32, id: u32) -> u64 {
     u64::from(order) << 32 | u64::from(!id)
 }
 
+/// What [`key`] was made of, but that every NaN is one and −0 is +0.
+#[cfg(gpu)]
+#[inline(always)]
+pub(crate) fn value(key: u64) -> (f32, u32) {
+    let order = (key >> 32) as u32;
+    let flip = if order >> 31 == 1 { 1 << 31 } else { u32::MAX };
+    (f32::from_bits(order ^ flip), !(key as u32))
+}
+
 #[cfg(gpu)]
 mod kernel {
     use super::key;

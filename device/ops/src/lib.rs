@@ -1,7 +1,7 @@
 //! The operations of a forward pass, one file each: contract, kernel names, arguments, geometry, kernel. It knows shapes and dtypes,
 //! no model, no buffers and no launch. In the order a token meets them: [`embed`]; per layer [`rmsnorm`], [`linear`] (q, k, v),
 //! [`head_norm`], [`rope`], [`kv_append`], [`attention`], [`linear`] (o), [`residual_add`], [`rmsnorm`], [`linear`] (gate, up),
-//! [`swiglu`], [`linear`] (down), [`residual_add`]; at the end [`rmsnorm`], [`linear`] (lm_head), [`argmax`].
+//! [`swiglu`], [`linear`] (down), [`residual_add`]; at the end [`rmsnorm`], [`linear`] (lm_head), [`argmax`] or [`top_k`].
 //! Several tokens take several of these at once: [`linear::qkv`], [`prepare_heads`] (both norms, rotations and the append),
 //! [`linear::gated`] (gate, up, SwiGLU), and products that add to the residual stream.
 //! [`decode`] is all of it for one token, fused.
@@ -28,6 +28,7 @@ pub mod residual_add;
 pub mod rmsnorm;
 pub mod rope;
 pub mod swiglu;
+pub mod top_k;
 
 pub use amdgpu_target::Geometry;
 pub use contract::{Field, Kernel};
@@ -66,6 +67,8 @@ pub const KERNELS: &[Kernel] = &[
     Kernel { name: swiglu::NAME, fields: swiglu::Args::FIELDS, waves: swiglu::WAVES },
     Kernel { name: residual_add::NAME, fields: residual_add::Args::FIELDS, waves: residual_add::WAVES },
     Kernel { name: argmax::NAME, fields: argmax::Args::FIELDS, waves: argmax::WAVES },
+    Kernel { name: top_k::NAME_SLICES, fields: top_k::Args::FIELDS, waves: top_k::WAVES },
+    Kernel { name: top_k::NAME_MERGE, fields: top_k::Args::FIELDS, waves: top_k::WAVES },
     Kernel { name: decode::NAME_ATTENTION_D64, fields: decode::Args::FIELDS, waves: decode::WAVES },
     Kernel { name: decode::NAME_ATTENTION_D128, fields: decode::Args::FIELDS, waves: decode::WAVES },
     Kernel { name: decode::NAME_MLP_D64, fields: decode::Args::FIELDS, waves: decode::WAVES },

@@ -17,6 +17,8 @@ struct Log {
     now: Duration,
     /// `(position, ids, rows)` of each pass.
     passes: Vec<(usize, Vec<u32>, usize)>,
+    /// How the logits were looked at: so many of the largest were asked for, or 0 for whole rows.
+    looks: Vec<usize>,
     fail_at_pass: Option<usize>,
 }
 
@@ -63,8 +65,18 @@ impl Ops for Scripted {
         Ok(())
     }
     fn read_logits(&mut self, out: &mut Vec<f32>) -> OpResult {
+        self.log.lock().unwrap().looks.push(0);
         out.clone_from(&self.logits);
         Ok(())
+    }
+    /// Up to 3, of a row whose largest is the scripted token's.
+    fn top_k(&mut self, k: usize, out: &mut Vec<Candidate>) -> Result<bool, BackendError> {
+        self.log.lock().unwrap().looks.push(k);
+        let mut row: Vec<Candidate> = self.logits.iter().zip(0..).map(|(&logit, id)| Candidate { id, logit }).collect();
+        row.sort_by(|a, b| b.logit.total_cmp(&a.logit));
+        out.clear();
+        out.extend(row.into_iter().take(k));
+        Ok(k <= 3 && self.logit.is_finite())
     }
     fn argmax(&mut self) -> Result<u32, BackendError> {
         let row = &self.logits[self.logits.len() - VOCAB..];
@@ -226,6 +238,25 @@ fn a_context_beyond_the_models_positions_is_refused() {
     let config = test_config();
     let error = Engine::new(Box::new(ops), Weights::new(&config), &config, []).err().unwrap();
     assert_eq!(error.to_string(), "context: 101 tokens asked for, the model has 100 positions");
+}
+
+#[test]
+fn the_whole_row_is_read_where_the_largest_do_not_suffice_or_are_not_there() {
+    // At this temperature the scripted token is the only one that can be drawn.
+    let sampled = SamplingParams { temperature: 1e-3, top_k: 2, seed: Some(1), ..Default::default() };
+    for (sampling, looks) in [
+        (SamplingParams::default(), [].as_slice()),
+        (sampled, &[2, 2]),
+        (SamplingParams { top_k: 3, top_p: 0.9, min_p: 0.1, ..sampled }, &[3, 3]),
+        (SamplingParams { top_k: 4, ..sampled }, &[4, 0, 4, 0]),
+        (SamplingParams { top_k: 0, ..sampled }, &[0, 0]),
+        (SamplingParams { frequency_penalty: 0.1, ..sampled }, &[0, 0]),
+        (SamplingParams { temperature: 0.0, presence_penalty: 0.1, ..sampled }, &[0, 0]),
+    ] {
+        let (mut engine, log) = scripted(100, 4, 3, &[4, 7]);
+        let outcome = run(&mut engine, &Request { sampling, ..request(&[5; 3], 2) });
+        assert_eq!((outcome.tokens, log.lock().unwrap().looks.as_slice()), (vec![4, 7], looks), "{sampling:?}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use self::{sampler::Sampler, stop::StopMatcher};
 use crate::model::{
     config::ModelConfig,
     forward::forward,
-    ops::{BackendError, Ops},
+    ops::{BackendError, Candidate, Ops},
     weights::Weights,
 };
 
@@ -157,6 +157,8 @@ pub struct Engine {
     /// Ids a backend chose beyond those that were taken: next first.
     chosen: VecDeque<u32>,
     logits: Vec<f32>,
+    /// The largest logits, where a backend gives those alone.
+    candidates: Vec<Candidate>,
     clock: Box<dyn Clock>,
 }
 
@@ -180,6 +182,7 @@ impl Engine {
             cached: Vec::with_capacity(context),
             chosen: VecDeque::new(),
             logits: Vec::new(),
+            candidates: Vec::new(),
             clock: Box::<SystemClock>::default(),
         })
     }
@@ -424,6 +427,13 @@ impl Engine {
             let id = self.ops.argmax();
             let id = self.trusted(id)?;
             return Ok((id, self.clock.now()));
+        }
+        if let Some(k) = sampler.params().candidates() {
+            let there = self.ops.top_k(k, &mut self.candidates);
+            if self.trusted(there)? {
+                let ready = self.clock.now();
+                return Ok((sampler.sample_from(&self.candidates)?, ready));
+            }
         }
         self.read_logits()?;
         let ready = self.clock.now();

@@ -3,7 +3,7 @@
 //! 1. penalties on the raw logits: repetition (prompt and output; positive logits divided, negative multiplied), then presence (once)
 //!    and frequency (per occurrence) over generated tokens only;
 //! 2. temperature 0: the largest logit, of equal ones the lowest id, and nothing below applies;
-//! 3. temperature: logits ÷ temperature; 4. top-k; 5. top-p: the fewest likeliest tokens whose share of what top-k left reaches p;
+//! 3. temperature: logits ÷ temperature; 4. top-k: the k largest logits, of equal ones the lowest ids; 5. top-p: the fewest likeliest tokens whose share of what top-k left reaches p;
 //!    6. min-p: at least `min_p` times the likeliest one's probability; 7. one draw from what is kept, by its probabilities.
 //!
 //! The likeliest token always stays, so the kept set is never empty. Probabilities are f64. It keeps no text and knows no stop rule.
@@ -15,6 +15,7 @@ use std::{
 
 use super::error::{RequestError, SampleError};
 use crate::artifact::GenerationDefaults;
+use crate::model::ops::Candidate;
 
 /// How to choose a token. [`Default`] is greedy without penalties: the engine's own default.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -149,6 +150,13 @@ impl SamplingParams {
         self.temperature == 0.0 && !self.has_penalties()
     }
 
+    /// How many of the largest logits the choice looks at, where it looks at those alone: so many of them suffice for
+    /// [`Sampler::sample_from`].
+    pub fn candidates(&self) -> Option<usize> {
+        let top_k = usize::try_from(self.top_k).ok().filter(|&k| k > 0)?;
+        (self.temperature != 0.0 && !self.has_penalties()).then_some(top_k)
+    }
+
     fn has_penalties(&self) -> bool {
         self.repetition_penalty != 1.0 || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
     }
@@ -225,6 +233,20 @@ impl Sampler {
         Ok(id)
     }
 
+    /// As [`Sampler::sample`], bit for bit, from the [`SamplingParams::candidates`] largest logits alone, largest first, of equal ones the
+    /// lower id first. Only for parameters that have such a number.
+    pub fn sample_from(&mut self, largest: &[Candidate]) -> Result<u32, SampleError> {
+        let max = match largest.first() {
+            None => return Err(SampleError::Nothing { count: 0 }),
+            Some(&Candidate { id, logit }) if !logit.is_finite() => {
+                return Err(SampleError::NotFinite { id: id as usize, value: logit });
+            }
+            Some(&Candidate { logit, .. }) => logit,
+        };
+        let kept = self.truncate(largest.iter().copied(), max);
+        Ok(draw(&kept, self.random.unit()))
+    }
+
     /// Counts `id` as generated, for a choice made elsewhere.
     pub fn accept(&mut self, id: u32) {
         if self.params.has_penalties() {
@@ -241,24 +263,34 @@ impl Sampler {
         if p.temperature == 0.0 {
             return Ok(vec![Kept { id: best, weight: 1.0 }]);
         }
-        let max = f64::from(logits[best as usize]);
-        let mut kept: Vec<Kept> = logits
-            .iter()
-            .zip(0..)
-            .filter(|&(&logit, _)| logit > f32::NEG_INFINITY)
-            // The difference first: a tiny temperature then gives 1 or 0, never an overflow.
-            .map(|(&logit, id)| Kept { id, weight: ((f64::from(logit) - max) / p.temperature).exp() })
-            .collect();
-        if p.top_k > 0 {
-            likeliest_first(&mut kept, usize::try_from(p.top_k).unwrap_or(usize::MAX));
+        let max = logits[best as usize];
+        let all = logits.iter().zip(0..).map(|(&logit, id)| Candidate { id, logit });
+        if p.top_k <= 0 {
+            return Ok(self.truncate(all, max));
         }
+        let mut candidates = all.collect();
+        largest_first(&mut candidates, usize::try_from(p.top_k).unwrap_or(usize::MAX));
+        Ok(self.truncate(candidates.into_iter(), max))
+    }
+
+    /// What is kept of what top-k left, `max` the largest logit (steps 3, 5 and 6).
+    fn truncate(&self, candidates: impl Iterator<Item = Candidate>, max: f32) -> Vec<Kept> {
+        let p = &self.params;
+        let mut kept: Vec<Kept> = candidates
+            .filter(|candidate| candidate.logit > f32::NEG_INFINITY)
+            // The difference first: a tiny temperature then gives 1 or 0, never an overflow.
+            .map(|Candidate { id, logit }| Kept {
+                id,
+                weight: ((f64::from(logit) - f64::from(max)) / p.temperature).exp(),
+            })
+            .collect();
         if p.top_p < 1.0 {
             keep_share(&mut kept, p.top_p);
         }
         if p.min_p > 0.0 {
             kept.retain(|k| k.weight >= p.min_p);
         }
-        Ok(kept)
+        kept
     }
 
     fn penalise(&self, logits: &mut [f32]) {
@@ -297,13 +329,14 @@ fn order(a: &Kept, b: &Kept) -> std::cmp::Ordering {
     b.weight.total_cmp(&a.weight).then(a.id.cmp(&b.id))
 }
 
-/// Keeps the `count` likeliest, sorted.
-fn likeliest_first(kept: &mut Vec<Kept>, count: usize) {
-    if count < kept.len() {
-        kept.select_nth_unstable_by(count - 1, order);
-        kept.truncate(count);
+/// Keeps the `count` largest logits, sorted: larger first, of equal ones (as both zeros are) the lower id. No NaN is among them.
+fn largest_first(candidates: &mut Vec<Candidate>, count: usize) {
+    let order = |a: &Candidate, b: &Candidate| (b.logit + 0.0).total_cmp(&(a.logit + 0.0)).then(a.id.cmp(&b.id));
+    if count < candidates.len() {
+        candidates.select_nth_unstable_by(count - 1, order);
+        candidates.truncate(count);
     }
-    kept.sort_unstable_by(order);
+    candidates.sort_unstable_by(order);
 }
 
 /// Keeps the fewest likeliest tokens whose weights reach `share` of the sum, sorted; at least one.

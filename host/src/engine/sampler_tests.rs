@@ -79,6 +79,9 @@ fn order_is_temperature_then_top_k_then_top_p_then_min_p() {
     // Ties are cut by id.
     assert_eq!(kept_ids(SamplingParams { top_k: 4, ..params() }, &logits), [0, 1, 2, 3]);
     assert_eq!(kept_ids(SamplingParams { top_p: 0.0, ..params() }, &[1.0, 1.0, 0.0]), [0]);
+    // top-k looks at logits: a temperature that makes all weights but one 0 leaves their order.
+    assert_eq!(kept_ids(SamplingParams { temperature: 1e-30, top_k: 2, ..params() }, &[0.0, 100.0, 9.0]), [1, 2]);
+    assert_eq!(kept_ids(SamplingParams { top_k: 2, ..params() }, &[-1.0, -0.0, 0.0, 0.0]), [1, 2]);
     assert_eq!(kept_ids(SamplingParams { min_p: 1.0, ..params() }, &[0.0, 1.0, 0.5]), [1]);
 }
 
@@ -186,15 +189,21 @@ fn a_models_defaults_are_greedy_only_where_it_says_so() {
     assert_eq!((p.temperature, p.top_k, p.top_p), (0.6, 20, 0.95));
 }
 
+/// The `k` largest logits by definition: a stable sort of all of them, then a cut.
+fn largest_plainly(logits: &[f32], k: usize) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = logits.iter().zip(0..).map(|(&logit, id)| Candidate { id, logit }).collect();
+    all.sort_by(|a, b| b.logit.partial_cmp(&a.logit).unwrap());
+    all.truncate(k);
+    all
+}
+
 /// The kept set by definition: sort everything, then cut.
 fn kept_plainly(logits: &[f32], p: &SamplingParams) -> BTreeSet<u32> {
     let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let mut all: Vec<(f64, u32)> =
-        logits.iter().zip(0..).map(|(&l, id)| (((f64::from(l) - f64::from(max)) / p.temperature).exp(), id)).collect();
-    all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    if p.top_k > 0 {
-        all.truncate(p.top_k as usize);
-    }
+    let mut all: Vec<(f64, u32)> = largest_plainly(logits, if p.top_k > 0 { p.top_k as usize } else { logits.len() })
+        .iter()
+        .map(|c| (((f64::from(c.logit) - f64::from(max)) / p.temperature).exp(), c.id))
+        .collect();
     if p.top_p < 1.0 {
         let sum: f64 = all.iter().map(|a| a.0).sum();
         let mut cumulated = 0.0;
@@ -209,7 +218,59 @@ fn kept_plainly(logits: &[f32], p: &SamplingParams) -> BTreeSet<u32> {
     all.into_iter().map(|a| a.1).collect()
 }
 
+#[test]
+fn candidates_are_asked_for_only_where_nothing_else_matters() {
+    let p = SamplingParams { temperature: 0.6, top_k: 20, top_p: 0.95, ..params() };
+    assert_eq!(p.candidates(), Some(20));
+    assert_eq!(SamplingParams { top_k: 1_000_000, min_p: 0.1, ..p }.candidates(), Some(1_000_000));
+    for whole in [
+        SamplingParams { temperature: 0.0, ..p },
+        SamplingParams { top_k: 0, ..p },
+        SamplingParams { top_k: -1, ..p },
+        SamplingParams { repetition_penalty: 1.1, ..p },
+        SamplingParams { presence_penalty: 0.1, ..p },
+        SamplingParams { frequency_penalty: -0.1, ..p },
+    ] {
+        assert_eq!(whole.candidates(), None, "{whole:?}");
+    }
+}
+
+#[test]
+fn unusable_candidates_are_errors() {
+    let mut s = Sampler::new(SamplingParams { top_k: 2, ..params() }, &[]).unwrap();
+    assert_eq!(s.sample_from(&[]), Err(SampleError::Nothing { count: 0 }));
+    for logit in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+        let error = s.sample_from(&[Candidate { id: 7, logit }]).unwrap_err().to_string();
+        assert_eq!(error, format!("logit of token 7 is {logit}, a finite number expected"));
+    }
+}
+
+/// Logits with ties, zeros of both signs and −∞ among numbers of every size; one at least is finite.
+fn awkward_logits() -> impl Strategy<Value = Vec<f32>> {
+    let one = prop_oneof![
+        8 => -8.0f32..8.0,
+        4 => (-3i8..3).prop_map(f32::from),
+        1 => Just(-0.0),
+        1 => Just(f32::NEG_INFINITY),
+        1 => any::<f32>().prop_filter("a number", |x| x.is_finite()),
+    ];
+    prop::collection::vec(one, 1..300).prop_filter("one is finite", |logits| logits.iter().any(|x| x.is_finite()))
+}
+
 proptest! {
+    #[test]
+    fn candidates_choose_what_the_whole_row_chooses(
+        logits in awkward_logits(), temperature in prop_oneof![Just(1e-30), Just(0.6), 0.05f64..3.0, Just(1e300)],
+        top_k in 1i64..=64, top_p in 0.0f64..1.2, min_p in prop_oneof![Just(0.0), 0.0f64..1.0], seed: u64,
+    ) {
+        let p = SamplingParams { temperature, top_k, top_p: top_p.min(1.0), min_p, seed: Some(seed), ..params() };
+        let (mut whole, mut few) = (Sampler::new(p, &[]).unwrap(), Sampler::new(p, &[]).unwrap());
+        let largest = largest_plainly(&logits, p.candidates().unwrap());
+        for _ in 0..8 {
+            prop_assert_eq!(few.sample_from(&largest), whole.sample(&mut logits.clone()));
+        }
+    }
+
     #[test]
     fn kept_set_is_the_plain_one_and_the_choice_is_in_it(
         logits in prop::collection::vec(-8.0f32..8.0, 1..900),

@@ -17,8 +17,8 @@ use crate::model::weights::{Dtype, TensorSource, WeightError, Weights};
 
 use super::arena::Arena;
 use super::code_object;
-use super::operations::Gpu;
-use super::plan::{ACTS, Plan, PlanError, decode_shape};
+use super::operations::{Gpu, TopK};
+use super::plan::{ACTS, Plan, PlanError, TOP_K_BYTES, decode_shape, top_k_keys_bytes};
 
 /// Which library stands behind HIP's C ABI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -361,6 +361,7 @@ fn upload(
         acts.push((act, allocate(bytes)?));
     }
     let ids = allocate(plan.ids_bytes())?;
+    let top_k = TopK { keys: allocate(top_k_keys_bytes(config))?, best: allocate(TOP_K_BYTES)? };
     let decoder = match options.decode {
         None => None,
         Some(how) => {
@@ -392,6 +393,7 @@ fn upload(
         rope,
         acts,
         ids,
+        top_k,
         plan,
         options,
         decoder,

@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 
+use device_ops::top_k;
+
 use crate::hip::decode::{DecodeError, Decoder};
 use crate::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Qkv};
 use crate::hip::{HipError, Span, SpanError, Stream};
 use crate::model::config::ModelConfig;
-use crate::model::ops::{Act, BackendError, OpResult, Ops, TensorId};
+use crate::model::ops::{Act, BackendError, Candidate, OpResult, Ops, TensorId};
 use crate::model::weights::Weights;
 
 use super::load::{GpuKind, Options, Rung};
@@ -26,12 +28,21 @@ pub struct Gpu {
     rope: Span,
     acts: HashMap<Act, Span>,
     ids: Span,
+    top_k: TopK,
     plan: Plan,
     gemm: Gemm,
     attention: Rung,
     pass: Option<Pass>,
     logits_rows: usize,
     decoder: Option<Decoder>,
+}
+
+/// Memory for the largest logits.
+pub(super) struct TopK {
+    /// What passes between the kernel's launches.
+    pub keys: Span,
+    /// Up to [`top_k::MAX`] logits and ids.
+    pub best: Span,
 }
 
 /// What `embed` began.
@@ -79,6 +90,7 @@ impl Gpu {
         rope: Span,
         acts: Vec<(Act, Span)>,
         ids: Span,
+        top_k: TopK,
         plan: Plan,
         options: &Options,
         decoder: Option<Decoder>,
@@ -94,6 +106,7 @@ impl Gpu {
             rope,
             acts: acts.into_iter().collect(),
             ids,
+            top_k,
             plan,
             gemm: options.gemm,
             attention: options.attention,
@@ -154,6 +167,19 @@ impl Gpu {
             head_dim: self.config.head_dim,
             capacity: self.plan.capacity,
         })
+    }
+
+    /// The last row of Logits `[V]`.
+    fn last_logits(&self, op: &str) -> Result<Span, BackendError> {
+        let Some(row) = self.logits_rows.checked_sub(1) else { return refuse(format!("{op} before logits")) };
+        let bytes = self.config.vocab_size * 4;
+        Ok(self.act(Act::Logits)?.part(row * bytes, bytes)?)
+    }
+
+    /// An id that a kernel chose.
+    fn known(&self, op: &str, id: u32) -> Result<u32, BackendError> {
+        let vocab = self.config.vocab_size;
+        if (id as usize) < vocab { Ok(id) } else { refuse(format!("{op}: id {id}, the vocabulary has {vocab}")) }
     }
 
     fn eps(&self) -> f32 {
@@ -368,18 +394,14 @@ impl Ops for Gpu {
 
     fn argmax(&mut self) -> Result<u32, BackendError> {
         let vocab = self.config.vocab_size;
-        let Some(row) = self.logits_rows.checked_sub(1) else { return refuse("argmax before logits".into()) };
-        let logits = self.act(Act::Logits)?.part(row * vocab * 4, vocab * 4)?;
+        let logits = self.last_logits("argmax")?;
         let chosen = self.ids.part(self.plan.max_chunk * 4, 4)?;
         self.kernels.argmax(&self.stream, &logits, &chosen, [1, vocab])?;
         let mut id = [0u8; 4];
         self.stream.read(&chosen, &mut id)?;
         let id = match u32::from_le_bytes(id) {
             device_ops::argmax::NAN_ID => return refuse("argmax: the logits hold a NaN".into()),
-            id if id as usize >= vocab => {
-                return refuse(format!("argmax: id {id}, the vocabulary has {vocab}"));
-            }
-            id => id,
+            id => self.known("argmax", id)?,
         };
         // The kernel orders infinities like numbers; as the largest logit one is the model's or a kernel's fault, on every backend.
         let mut largest = [0u8; 4];
@@ -388,6 +410,24 @@ impl Ops for Gpu {
             value if value.is_finite() => Ok(id),
             value => refuse(format!("argmax: logit of token {id} is {value}, a finite number expected")),
         }
+    }
+
+    fn top_k(&mut self, k: usize, out: &mut Vec<Candidate>) -> Result<bool, BackendError> {
+        if !(1..=top_k::MAX as usize).contains(&k) {
+            return Ok(false);
+        }
+        let vocab = self.config.vocab_size;
+        let logits = self.last_logits("top_k")?;
+        let TopK { keys, best } = &self.top_k;
+        self.kernels.top_k(&self.stream, &logits, keys, best, vocab, k)?;
+        let mut pairs = [[0u32; 2]; top_k::MAX as usize];
+        let pairs = &mut pairs[..k.min(vocab)];
+        self.stream.read(&best.part(0, size_of_val(pairs))?, bytemuck::cast_slice_mut(pairs))?;
+        out.clear();
+        for &[logit, id] in pairs.iter() {
+            out.push(Candidate { id: self.known("top_k", id)?, logit: f32::from_bits(logit) });
+        }
+        Ok(out.first().is_some_and(|largest| largest.logit.is_finite()))
     }
 
     fn decode_block(&self) -> usize {

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use device_ops::decode::Shape;
-use device_ops::kv_append;
+use device_ops::{kv_append, top_k};
 
 use super::arena::Arena;
 use crate::hip::decode::work_bytes;
@@ -32,7 +32,7 @@ pub struct Plan {
     pub cache_bytes: usize,
     /// Keys and values of all layers.
     pub all_cache_bytes: usize,
-    /// All activations and the ids that go in and out.
+    /// All activations, the ids that go in and out, and the largest logits.
     pub activation_bytes: usize,
     /// The rotary table.
     pub rope_bytes: usize,
@@ -54,6 +54,15 @@ pub fn row(config: &ModelConfig, act: Act) -> (usize, usize) {
         Act::Mlp => (config.intermediate_size, BF16),
         Act::Logits => (config.vocab_size, F32),
     }
+}
+
+/// Bytes of the largest logits and their ids, as many as the kernel gives.
+pub const TOP_K_BYTES: usize = top_k::best_bytes(top_k::MAX);
+
+/// Bytes that pass between its two launches.
+pub fn top_k_keys_bytes(config: &ModelConfig) -> usize {
+    // `Plan::new` refuses a vocabulary past i32.
+    top_k::keys_bytes(config.vocab_size as u32, top_k::MAX)
 }
 
 /// Every activation, in the order of a pass.
@@ -121,7 +130,7 @@ impl Plan {
             decode_bytes: decode_shape(config).map_or(0, |shape| work_bytes(&shape)),
         };
         plan.weight_bytes = Arena::new(weights).ok_or_else(overflow("weights"))?.bytes();
-        let mut activations = plan.ids_bytes();
+        let mut activations = plan.ids_bytes() + top_k_keys_bytes(config) + TOP_K_BYTES;
         for act in ACTS {
             let sum = plan.act_bytes(config, act).and_then(|bytes| activations.checked_add(bytes));
             activations = sum.ok_or_else(overflow("activations"))?;
@@ -239,8 +248,10 @@ mod tests {
         assert_eq!(plan.all_cache_bytes, 28 * 2 * 8 * 128 * 40_960 * 2);
         assert_eq!(plan.rope_bytes, 40_960 * 128 * 4);
         assert_eq!(plan.max_logits_rows, 441);
+        // 151 936 logits are 75 slices of 2 048, with 64 keys of 8 bytes each; then 64 pairs of 8 bytes.
+        let top_k = 75 * 64 * 8 + 64 * 8;
         let per_token = 1024 * (4 + 4 + 2) + 2048 * (4 + 2) + 1024 * (4 + 4) + 3072 * (4 + 4 + 2);
-        assert_eq!(plan.activation_bytes, 512 * per_token + 441 * 151_936 * 4 + 513 * 4);
+        assert_eq!(plan.activation_bytes, 512 * per_token + 441 * 151_936 * 4 + 513 * 4 + top_k);
     }
 
     #[test]

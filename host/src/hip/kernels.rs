@@ -5,7 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use device_ops::{Geometry, argmax, attention, embed, head_norm, kv_append, residual_add, rmsnorm, rope, swiglu};
+use device_ops::{
+    Geometry, argmax, attention, embed, head_norm, kv_append, residual_add, rmsnorm, rope, swiglu, top_k,
+};
 
 use super::error::HipError;
 use super::memory::{Context, Span};
@@ -385,16 +387,41 @@ impl Kernels {
     ) -> Result<(), LaunchError> {
         let op = Op("argmax");
         let rows = op.tokens(rows)?;
-        let vocab = op.width("vocabulary", vocab, 1)?;
-        if vocab > u32::MAX - 1024 {
-            return Err(op.refuse(format!("vocabulary {vocab}, at most {} is possible", u32::MAX - 1024)));
-        }
+        let vocab = op.vocabulary(vocab)?;
         op.holds_aligned("logits", logits, &[rows as usize, vocab as usize], 4, 4)?;
         op.holds_aligned("ids", ids, &[rows as usize], 4, 4)?;
         op.apart(stream, &[logits, ids])?;
         let args = argmax::Args { logits: logits.address(), ids: ids.address(), vocab, pad: 0 };
         // SAFETY: 1. `Args` is this kernel's; 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
         unsafe { self.launch(stream, argmax::NAME, argmax::geometry(rows), &args) }
+    }
+
+    /// `best[r]` = logit and id of the r-th largest of `logits` `[V]` f32, r < min(k, V), of equal ones the lower id first, a NaN above all.
+    /// In two launches with `keys`, [`top_k::keys_bytes`], between them.
+    pub fn top_k(
+        &self,
+        stream: &Stream,
+        logits: &Span,
+        keys: &Span,
+        best: &Span,
+        vocab: usize,
+        k: usize,
+    ) -> Result<(), LaunchError> {
+        let op = Op("top_k");
+        let vocab = op.vocabulary(vocab)?;
+        let k = match u32::try_from(k) {
+            Ok(k) if (1..=top_k::MAX).contains(&k) => k,
+            _ => return Err(op.refuse(format!("the {k} largest, 1 to {} are possible", top_k::MAX))),
+        };
+        op.holds_aligned("logits", logits, &[vocab as usize], 4, 4)?;
+        op.holds_aligned("keys", keys, &[top_k::keys_bytes(vocab, k)], 1, 8)?;
+        op.holds_aligned("best", best, &[top_k::best_bytes(k)], 1, 8)?;
+        op.apart(stream, &[logits, keys, best])?;
+        let args = top_k::Args::new(logits.address(), keys.address(), best.address(), vocab, k);
+        // SAFETY: 1. `Args` is that of both kernels; 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, top_k::NAME_SLICES, top_k::geometry_slices(vocab), &args) }?;
+        // SAFETY: as above; the launch before it on the stream wrote the keys.
+        unsafe { self.launch(stream, top_k::NAME_MERGE, top_k::geometry_merge(), &args) }
     }
 }
 
@@ -445,6 +472,16 @@ impl Op {
             Ok(fits) if fits > 0 && size.is_multiple_of(multiple) => Ok(fits),
             _ => Err(self.refuse(format!("{what} is {size}, a positive multiple of {multiple} below 2^32 is needed"))),
         }
+    }
+
+    /// V of a kernel that walks a row of logits by strides of a workgroup.
+    fn vocabulary(self, vocab: usize) -> Result<u32, LaunchError> {
+        let vocab = self.width("vocabulary", vocab, 1)?;
+        let most = u32::MAX - 1024;
+        if vocab <= most {
+            return Ok(vocab);
+        }
+        Err(self.refuse(format!("vocabulary {vocab}, at most {most} is possible")))
     }
 
     fn fits_u32(self, what: &str, count: usize) -> Result<(), LaunchError> {

@@ -35,6 +35,15 @@ pub enum Act {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TensorId(pub usize);
 
+/// A token that may be chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate {
+    /// Its id, below V.
+    pub id: u32,
+    /// Its logit.
+    pub logit: f32,
+}
+
 /// Why a backend could not do an operation. The engine passes it on; the command line prints it.
 #[derive(Debug)]
 pub struct BackendError(pub String);
@@ -49,7 +58,8 @@ impl std::error::Error for BackendError {}
 /// Result of one operation.
 pub type OpResult = Result<(), BackendError>;
 
-/// What a backend does. Operations are queued in order; only [`Ops::read_logits`] and [`Ops::argmax`] wait.
+/// What a backend does. Operations are queued in order; only those that bring something to the host wait:
+/// [`Ops::read_logits`], [`Ops::argmax`], [`Ops::top_k`], [`Ops::read_hidden`] and [`Ops::decode_greedy`].
 pub trait Ops: Send {
     /// `cpu`, `amd-hip` or `emulator`: what the user asked for and what statistics print.
     fn name(&self) -> &'static str;
@@ -141,6 +151,13 @@ pub trait Ops: Send {
     /// Waits, then the id of the largest logit of the last row; of equal ones the lowest id. A NaN anywhere is an error, and so
     /// is a largest logit that is infinite.
     fn argmax(&mut self) -> Result<u32, BackendError>;
+    /// Waits, then the `k` largest logits of the last row (all V if there are fewer) in `out`, largest first, of equal ones the lower id first,
+    /// in the place of what it held. `false`, and `out` holds nothing of use, where the whole row has to be read instead: this backend
+    /// does not choose among its logits, or not so many of them, or the largest of them is not finite and the row says which it is.
+    fn top_k(&mut self, k: usize, out: &mut Vec<Candidate>) -> Result<bool, BackendError> {
+        let _ = (k, out);
+        Ok(false)
+    }
     /// Waits, then copies the last token's Hidden, `[H]` f32: for golden tests and for explaining a token.
     fn read_hidden(&mut self, out: &mut Vec<f32>) -> OpResult;
 }
