@@ -181,6 +181,18 @@ fn argmax<'a>(card: &'a Card) -> Result<Case<'a>> {
     })
 }
 
+fn top_k<'a>(card: &'a Card, k: usize) -> Result<Case<'a>> {
+    let (vocab, most) = (VOCAB as u32, device_ops::top_k::MAX);
+    let logits = card.buffer(VOCAB * 4)?;
+    let (keys, best) = (card.buffer(device_ops::top_k::keys_bytes(vocab, most))?, card.buffer(most as usize * 8)?);
+    Ok(Case {
+        name: format!("top_k K {k}"),
+        bytes: (4 * VOCAB) as f64,
+        operations: VOCAB as f64,
+        launch: Box::new(move |_| card.kernels.top_k(&card.stream, &logits, &keys, &best, VOCAB, k)),
+    })
+}
+
 fn run() -> Result<()> {
     let card = Card::open()?;
     let width = HEADS * HEAD_DIM;
@@ -219,6 +231,8 @@ fn run() -> Result<()> {
     measure(attention(&card, 1, CONTEXT))?;
     measure(attention(&card, CONTEXT, 0))?;
     measure(argmax(&card))?;
+    measure(top_k(&card, 20))?;
+    measure(top_k(&card, 64))?;
     println!("[{}]", rows.join(",\n"));
     Ok(())
 }

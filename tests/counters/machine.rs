@@ -1,5 +1,6 @@
-//! A machine with the hand-countable kernels loaded. It knows nothing of what they do.
+//! A machine with the hand-countable kernels loaded, or our own. It knows nothing of what they do.
 
+use device_ops::{Geometry, KERNELS};
 use emulator::watch::counters::Counters;
 use emulator::{CodeObject, Launch, LaunchError, LoadedModule, Memory, Options, Schedule, Stats, launch};
 
@@ -37,6 +38,20 @@ impl Machine {
     }
     pub fn counters(&self, kernel: &str, groups: u32, items: u32, lds: u32, kernarg: &[u8]) -> Counters {
         *self.count(kernel, groups, items, lds, kernarg, Schedule::Forward).counters.expect("counted")
+    }
+    /// Runs a kernel of ours as the host launches it, and counts.
+    pub fn count_ours(&self, kernel: &str, geometry: Geometry, args: &impl bytemuck::NoUninit) -> Stats {
+        let fields = KERNELS.iter().find(|k| k.name == kernel).expect("in KERNELS").fields;
+        let end = fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
+        let plan = Launch {
+            kernel,
+            grid: geometry.workgroups,
+            block: [geometry.workgroup_size(), 1, 1],
+            dynamic_lds: geometry.lds_bytes,
+            kernarg: &bytemuck::bytes_of(args)[..end],
+            options: Options { counters: true, ..Options::default() },
+        };
+        launch(&self.memory, &self.module, &plan).expect("runs")
     }
 }
 

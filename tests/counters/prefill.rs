@@ -3,10 +3,10 @@
 //! them whole tiles, so that each count follows from the tile's shape.
 
 use crate::machine::Machine;
+use device_ops::Geometry;
 use device_ops::linear::{self, Tile, gated, qkv};
-use device_ops::{Geometry, KERNELS};
+use emulator::Stats;
 use emulator::launch::Class;
-use emulator::{Launch, Options, Stats, launch};
 
 const T: u32 = 256;
 const N: u32 = 384;
@@ -22,17 +22,7 @@ struct Counted {
 }
 
 fn count(machine: &Machine, kernel: &str, geometry: Geometry, tile: Tile, args: &impl bytemuck::NoUninit) -> Counted {
-    let fields = KERNELS.iter().find(|k| k.name == kernel).expect("in KERNELS").fields;
-    let end = fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
-    let plan = Launch {
-        kernel,
-        grid: geometry.workgroups,
-        block: [geometry.workgroup_size(), 1, 1],
-        dynamic_lds: geometry.lds_bytes,
-        kernarg: &bytemuck::bytes_of(args)[..end],
-        options: Options { counters: true, ..Options::default() },
-    };
-    let stats = launch(&machine.memory, &machine.module, &plan).expect("runs");
+    let stats = machine.count_ours(kernel, geometry, args);
     Counted { stats, geometry, tile: [tile.n(), tile.t(), tile.k()].map(u64::from) }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zynfer::artifact::{Artifact, LoadMode};
 use zynfer::cpu::{CpuBackend, CpuOptions};
-use zynfer::engine::Engine;
+use zynfer::engine::{Engine, Flow, NoText, Request, SamplingParams};
 use zynfer::gpu::{self, GpuKind, OpenError, Options, Rung};
 use zynfer::hip::kernels::Gemm;
 use zynfer::model::config::ModelConfig;
@@ -223,14 +223,17 @@ impl TensorSource for Ones {
     }
 }
 
-/// The largest logit, chosen by this backend and by `cpu`.
-fn chosen(odd: f32) -> [Result<u32, String>; 2] {
-    let source = Arc::new(Ones::new(odd));
+/// Such a model on this backend and on `cpu`.
+fn both(source: &Arc<Ones>) -> [Box<dyn Ops>; 2] {
     let opened = gpu::open(GpuKind::Emulator, "auto", &config(), &source.weights, source.as_ref(), &options(40));
     let cpu = CpuBackend::new(&config(), &source.weights, source.clone(), CpuOptions::new(40));
-    let both: [Box<dyn Ops>; 2] =
-        [opened.unwrap_or_else(|error| panic!("{error}")).ops, Box::new(cpu.unwrap_or_else(|error| panic!("{error}")))];
-    both.map(|mut ops| {
+    [opened.unwrap_or_else(|error| panic!("{error}")).ops, Box::new(cpu.unwrap_or_else(|error| panic!("{error}")))]
+}
+
+/// The largest logit, chosen by each.
+fn chosen(odd: f32) -> [Result<u32, String>; 2] {
+    let source = Arc::new(Ones::new(odd));
+    both(&source).map(|mut ops| {
         forward(ops.as_mut(), &source.weights, &[1, 2], 0, 1).unwrap_or_else(|error| panic!("{error}"));
         ops.argmax().map_err(|error| error.to_string())
     })
@@ -246,6 +249,57 @@ fn a_largest_logit_that_is_no_number_is_refused_on_every_backend() {
     }
     for text in chosen(f32::NAN).map(|choice| choice.expect_err("no number")) {
         assert!(text.contains("NaN"), "{text}");
+    }
+}
+
+/// A token sampled by each, or why there is none. The vocabulary of 16 is smaller than k.
+fn sampled(odd: f32, top_k: i64) -> [Result<Vec<u32>, String>; 2] {
+    let source = Arc::new(Ones::new(odd));
+    both(&source).map(|ops| {
+        let mut engine = Engine::new(ops, Weights::new(&config()), &config(), []).expect("one configuration");
+        // Weights of e^1 and less for a difference of 64: every token has a chance.
+        let sampling = SamplingParams { temperature: 64.0, top_k, seed: Some(3), ..SamplingParams::default() };
+        let request = Request { prompt: vec![1, 2], max_tokens: Some(12), sampling, ..Request::default() };
+        let outcome = engine.generate(&request, &mut NoText, &mut |_| Flow::Continue);
+        outcome.map(|outcome| outcome.tokens).map_err(|error| error.to_string())
+    })
+}
+
+#[test]
+fn sampling_says_and_chooses_the_same_on_every_backend() {
+    for odd in [2.0, 1.0, f32::NEG_INFINITY] {
+        for top_k in [1, 5, 20, 64, 65] {
+            let [gpu, cpu] = sampled(odd, top_k);
+            assert_eq!(gpu, cpu, "{odd}, top_k {top_k}");
+            let ids = gpu.unwrap_or_else(|error| panic!("{odd}, top_k {top_k}: {error}"));
+            assert_eq!(ids.iter().any(|id| *id != ids[0]), top_k > 1, "{odd}, top_k {top_k}: {ids:?}");
+        }
+    }
+    for (odd, text) in [(f32::INFINITY, "logit of token 3 is inf"), (f32::NAN, "logit of token 3 is NaN")] {
+        let [gpu, cpu] = sampled(odd, 20).map(|choice| choice.expect_err("no number"));
+        assert!(gpu == cpu && gpu.starts_with(text), "{gpu} and {cpu}");
+    }
+}
+
+#[test]
+fn the_largest_are_given_where_there_are_such_and_the_largest_is_a_number() {
+    for (odd, there) in [(2.0, true), (f32::NEG_INFINITY, true), (f32::INFINITY, false), (f32::NAN, false)] {
+        let source = Arc::new(Ones::new(odd));
+        let [mut gpu, mut cpu] = both(&source);
+        let mut largest = Vec::new();
+        assert!(gpu.top_k(4, &mut largest).is_err_and(|error| error.to_string().contains("before logits")));
+        for ops in [&mut gpu, &mut cpu] {
+            forward(ops.as_mut(), &source.weights, &[1, 2], 0, 1).unwrap_or_else(|error| panic!("{error}"));
+        }
+        assert_eq!(gpu.top_k(4, &mut largest).expect("launched"), there, "{odd}");
+        if odd == 2.0 {
+            let pairs: Vec<(u32, f32)> = largest.iter().map(|candidate| (candidate.id, candidate.logit)).collect();
+            assert_eq!(pairs, [(3, 128.0), (0, 64.0), (1, 64.0), (2, 64.0)]);
+        }
+        for k in [0, 65, usize::MAX] {
+            assert!(!gpu.top_k(k, &mut largest).expect("nothing to do"), "{k}");
+        }
+        assert!(!cpu.top_k(4, &mut largest).expect("it gives rows alone"));
     }
 }
 

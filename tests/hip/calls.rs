@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use zynfer::artifact::{Artifact, LoadMode};
+use zynfer::engine::{Engine, Event, Flow, NoText, Request, SamplingParams};
 use zynfer::gpu::{self, GpuKind, Options};
 use zynfer::hip::Search;
 use zynfer::hip::decode::DecodePlan;
@@ -150,5 +151,67 @@ fn greedy_decode_asks_for_launches_and_ids_alone() {
             assert_eq!(copies, [(4 * block as u64, DEVICE_TO_HOST); TOKENS], "{what}");
             assert_eq!(calls.len(), TOKENS * (launches + graphs + 1), "{what}: {calls:?}");
         }
+    }
+}
+
+/// A sampled token with top_k 20 is the plan's launches and two more, what says which token stands where, and 20 logits with their ids:
+/// nothing is allocated, nothing freed, and no row of logits leaves the card.
+#[test]
+fn sampled_decode_copies_its_candidates_alone() {
+    const K: u64 = 20;
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("calls");
+    let library = between(folder.path(), &log);
+    let artifact = Artifact::open(&fixture("tiny-qwen3"), LoadMode::Mmap).expect("the fixture");
+    let config = artifact.config();
+    let fused = 2 * config.num_hidden_layers + 1;
+    for (plan, launches, graphs) in [
+        (None, None, 0),
+        (Some(DecodePlan::Fused), Some(fused), 0),
+        (Some(DecodePlan::Graph), Some(0), 1),
+        (Some(DecodePlan::Persistent), Some(1), 0),
+    ] {
+        let options = Options {
+            hip_library: Some(library.clone().into()),
+            decode: plan,
+            workgroups: Some(2),
+            ..Options::new(64).expect("no variable is set")
+        };
+        let weights = Weights::new(config);
+        let opened = gpu::open(GpuKind::AmdHip, "auto", config, &weights, &artifact, &options)
+            .unwrap_or_else(|error| panic!("{plan:?}: {error}"));
+        let mut engine = Engine::new(opened.ops, weights, config, []).expect("one configuration");
+        let sampling = SamplingParams {
+            temperature: 0.6,
+            top_k: K as i64,
+            top_p: 0.95,
+            seed: Some(1),
+            ..SamplingParams::default()
+        };
+        // The first evaluates the prompt, and the second records the graph.
+        let tokens = 2 + TOKENS;
+        let request =
+            Request { prompt: vec![1, 2, 3], max_tokens: Some(tokens as i64), sampling, ..Request::default() };
+        let mut marks = Vec::new();
+        let outcome = engine.generate(&request, &mut NoText, &mut |event| {
+            if let Event::Token { .. } = event {
+                marks.push(notes(&log).len());
+            }
+            Flow::Continue
+        });
+        assert_eq!(outcome.expect("tokens").tokens.len(), tokens, "{plan:?}");
+        let calls = &notes(&log)[marks[1]..marks[1 + TOKENS]];
+        let count = |name: &str| calls.iter().filter(|call| call.0 == name).count();
+        let launched = count("hipModuleLaunchKernel");
+        assert_eq!(launched, launches.map_or(launched, |launches| TOKENS * (launches + 2)), "{plan:?}: {calls:?}");
+        assert_eq!(count("hipGraphLaunch"), TOKENS * graphs, "{plan:?}: {calls:?}");
+        let copies = |back: bool| -> Vec<u64> {
+            let copies = calls.iter().filter(|call| call.0 == "hipMemcpyAsync" && (call.2 == DEVICE_TO_HOST) == back);
+            copies.map(|call| call.1).collect()
+        };
+        assert_eq!(copies(true), [K * 8; TOKENS], "{plan:?}");
+        // An id, or a position, an id, a count of ends and a word that fills up.
+        assert_eq!(copies(false), [if plan.is_some() { 16 } else { 4 }; TOKENS], "{plan:?}");
+        assert_eq!(calls.len(), launched + TOKENS * (graphs + 2), "{plan:?}: {calls:?}");
     }
 }

@@ -3,7 +3,7 @@
 //! and few tokens; `./x test --all` runs more.
 
 use zynfer::{
-    engine::Engine,
+    engine::{Engine, Flow, NoText, Request, SamplingParams, sampler::Sampler},
     gpu::{GpuKind, Options},
     hip::decode::DecodePlan,
     model::forward::forward,
@@ -126,6 +126,54 @@ fn an_end_id_ends_a_launch() {
                 count
             };
             assert!(error.contains(&number.to_string()), "{error}");
+        }
+    }
+}
+
+/// Tokens drawn by the engine, from the largest logits, are those drawn from whole rows of the same backend.
+#[test]
+fn sampling_from_the_largest_is_sampling_from_the_row() {
+    let (cases, _) = golden::read(&cpu::fixture(cpu::TINY), 4096);
+    let prompt = &cases[0].ids;
+    const TOKENS: usize = 5;
+    for (kind, workgroups) in places() {
+        for plan in [None].into_iter().chain(PLANS.map(Some)) {
+            let options = Options { decode: plan, workgroups, ..Options::new(256).unwrap() };
+            let mut engine = engine_with(kind, cpu::TINY, &options);
+            let mut texts = Vec::new();
+            for seed in [1, 2] {
+                let sampling = SamplingParams {
+                    temperature: 1.5,
+                    top_k: 20,
+                    top_p: 0.95,
+                    seed: Some(seed),
+                    ..SamplingParams::default()
+                };
+                let request = Request {
+                    prompt: prompt.clone(),
+                    max_tokens: Some(TOKENS as i64),
+                    sampling,
+                    ignore_eos: true,
+                    ..Request::default()
+                };
+                let drawn = engine.generate(&request, &mut NoText, &mut |_| Flow::Continue).unwrap().tokens;
+                let mut sampler = Sampler::new(sampling, prompt).unwrap();
+                let (ops, weights) = engine.parts();
+                forward(ops, weights, prompt, 0, 1).unwrap();
+                let mut row = Vec::new();
+                for (index, &token) in drawn.iter().enumerate() {
+                    ops.read_logits(&mut row).unwrap();
+                    assert_eq!(sampler.sample(&mut row), Ok(token), "{kind:?} {plan:?} seed {seed}: token {index}");
+                    let position = prompt.len() + index;
+                    match plan {
+                        None => forward(ops, weights, &[token], position, 1).unwrap(),
+                        Some(_) => ops.decode_logits(token, position).unwrap(),
+                    }
+                }
+                assert_eq!(drawn.len(), TOKENS);
+                texts.push(drawn);
+            }
+            assert_ne!(texts[0], texts[1], "{kind:?} {plan:?}: a temperature at which seeds differ");
         }
     }
 }
