@@ -1,5 +1,6 @@
 //! Counters, traces and stepping, on kernels short enough to count by hand (`emulator/examples/kernels.s`), and on the GEMV by the bytes
-//! of its weights, prefill by its tiles, the largest logits by the bytes of a row. Expected numbers come from the kernels' text and from arithmetic, never from the emulator.
+//! of its weights, prefill by its tiles, the largest logits by the bytes of a row. Expected numbers come from the kernels' text and from
+//! arithmetic, never from the emulator.
 
 mod decode;
 mod gemv;

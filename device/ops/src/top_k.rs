@@ -29,7 +29,7 @@ const LDS_MAXIMA: u32 = 0;
 const LDS_EXTRA: u32 = LDS_MAXIMA + ITEMS * 8;
 const LDS_BEST: u32 = LDS_EXTRA + ITEMS * 4;
 const LDS_LIST: u32 = LDS_BEST + MAX * 8;
-/// Every key of K lanes (one of them a best so far), and two behind that end the list in the middle of 16 bytes.
+/// Every key of K lanes (one of them a best so far), and one or two that fill up the last 16 bytes.
 const LDS_BYTES: u32 = LDS_LIST + (MAX * (KEYS as u32 + 1) + 2) * 8;
 
 args! {
@@ -114,17 +114,17 @@ mod kernel {
     /// # Safety
     /// 1. `keys` holds `count` keys rounded up to 2, 16-byte aligned, not written meanwhile.
     #[inline(always)]
-    unsafe fn rank(key: u64, keys: *const u64, count: u32) -> u32 {
-        let mut above = 0;
+    unsafe fn above(key: u64, keys: *const u64, count: u32) -> u32 {
+        let mut rank = 0;
         let mut i = 0;
         while i < count {
             // SAFETY: point 1 is the caller's.
             let [a_lo, a_hi, b_lo, b_hi] = unsafe { load(keys.cast::<B128>(), i as usize / 2) }.words();
-            above += u32::from(u64::from(a_hi) << 32 | u64::from(a_lo) > key);
-            above += u32::from(u64::from(b_hi) << 32 | u64::from(b_lo) > key);
+            rank += u32::from(u64::from(a_hi) << 32 | u64::from(a_lo) > key);
+            rank += u32::from(u64::from(b_hi) << 32 | u64::from(b_lo) > key);
             i += 2;
         }
-        above
+        rank
     }
 
     /// The K largest of `count` keys, which are all different: item r < K gets the one of rank r, or [`is_nothing`] where there are fewer.
@@ -136,7 +136,7 @@ mod kernel {
     ///    the floor. The best so far are one more key of the first K lanes;
     /// 2. a lane's rank among the maxima says where it writes, so nothing is moved by atomics: maxima become the sorted head of the
     ///    list, and what a lane has beside its maximum goes behind it, after what lanes of a lower rank have;
-    /// 3. ranks are counts, not steps of a sort: no lane waits for another but at four barriers.
+    /// 3. ranks are counts, not steps of a sort: no lane waits for another but at five barriers a chunk.
     ///
     /// # Safety
     /// 1. All waves of the workgroup come here, once, with the same `k`, 1 to `MAX`, and the same `count`, 1 to 2³² − 2¹².
@@ -167,14 +167,14 @@ mod kernel {
             for j in 0..KEYS {
                 top = top.max(keys[j]);
             }
-            // SAFETY: each lane its own; point 3. The last read of it lies three barriers back.
+            // SAFETY: each lane its own; point 3. Whoever read the one before has come past a barrier since.
             unsafe { store(maxima, item as usize, top) };
             // SAFETY: all waves come here: point 1.
             unsafe { barrier() };
             // SAFETY: every lane has written one.
-            let place = unsafe { rank(top, maxima, ITEMS) };
-            // SAFETY: keys differ, so ranks do, and each lane writes its own place. The list was read before the last barrier.
-            unsafe { store(list, place as usize, top) };
+            let rank = unsafe { above(top, maxima, ITEMS) };
+            // SAFETY: keys differ, so ranks do, and each lane writes its own place. Nobody reads the list before the next barrier.
+            unsafe { store(list, rank as usize, top) };
             // SAFETY: as above.
             unsafe { barrier() };
             // SAFETY: k is 1 at least and at most `MAX`, of `ITEMS` written.
@@ -186,7 +186,7 @@ mod kernel {
             // Beside the maximum, which is in the list; a lane of rank K or more has kept none.
             let beside = kept.saturating_sub(1);
             // SAFETY: each lane its own, by its rank.
-            unsafe { store(extra, place as usize, beside) };
+            unsafe { store(extra, rank as usize, beside) };
             // SAFETY: as above.
             unsafe { barrier() };
             let (mut before, mut total) = (0, 0);
@@ -196,7 +196,7 @@ mod kernel {
                 let counts = unsafe { load(extra.cast::<B128>(), i as usize / 4) }.words();
                 for e in 0..4 {
                     total += counts[e];
-                    before += if i + (e as u32) < place { counts[e] } else { 0 };
+                    before += if i + (e as u32) < rank { counts[e] } else { 0 };
                 }
                 i += 4;
             }
@@ -224,10 +224,10 @@ mod kernel {
                 // SAFETY: written before the barrier.
                 let key = unsafe { load(list, i as usize) };
                 // SAFETY: as above, with the one that ends it.
-                let place = unsafe { rank(key, list, candidates) };
-                if place < k {
+                let rank = unsafe { above(key, list, candidates) };
+                if rank < k {
                     // SAFETY: keys differ, so ranks do.
-                    unsafe { store(best, place as usize, key) };
+                    unsafe { store(best, rank as usize, key) };
                 }
                 i += ITEMS;
             }
