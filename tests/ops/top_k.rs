@@ -125,7 +125,8 @@ fn ties_take_the_lowest_ids() {
             let mut numbers = Numbers::new(10);
             let steps: Vec<f32> = (0..vocab).map(|_| (numbers.bits() % 5) as f32).collect();
             check("five values", &steps, k);
-            let zeros: Vec<f32> = (0..vocab).map(|_| if numbers.bits() % 2 == 0 { 0.0 } else { -0.0 }).collect();
+            let zeros: Vec<f32> =
+                (0..vocab).map(|_| if numbers.bits().is_multiple_of(2) { 0.0 } else { -0.0 }).collect();
             check("zeros of both signs are equal", &zeros, k);
         }
     }
