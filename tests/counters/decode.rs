@@ -157,25 +157,26 @@ impl Needs {
 
         let stream = if first { 0 } else { grid * h * 4 };
         // Each piece takes its queries, the last one key and value too; of head_dim 64 a lane has but 8 bytes of them.
-        let heads_asked = if d == 128 { kv_heads * (PIECES * group + 2) * d * 4 } else { 0 };
-        // Rows of 256 keys and 128 values at once, the last row again where there are fewer.
-        let cache_asked = kv_heads * PIECES * (256 + 128) * d * 2;
-        // Every workgroup merges all pieces, four at once.
-        let merged = grid * q * 4 * PIECES.next_multiple_of(4);
+        // A query or a key is turned by as many cosines and sines, each of them in both halves of a wave; all pieces ask for the key's.
+        let turned = kv_heads * PIECES * (group + 1) * 2 * d * 4;
+        let heads_asked = if d == 128 { kv_heads * (PIECES * group + 2) * d * 4 + turned } else { 0 };
+        // 128 keys, the last one again where there are fewer, and 128 values.
+        let cache_asked = kv_heads * PIECES * (128 + 128) * d * 2;
+        // Every workgroup merges all pieces.
+        let merged = grid * q * 4 * PIECES;
 
         // Elements of a head that a lane has side by side and stores one by one: the next lane's are so many dwords further, and so many
         // lanes meet in one of 32 banks, half of them in one of 64.
         let each = d / 32;
         let apart = [each - 1, (each / 2).max(1) - 1];
-        // A load takes 256 / D keys of a wave, 4096 / D of all waves: so far apart, in dwords, are the four scores that a row of lanes stores
-        // at once. All are in one bank of 32; of 64 they are in two for D = 128 and in one for D = 64.
-        let scores = [3, if d == 128 { 1 } else { 3 }];
-        let stores = waves * (d / 64);
-        // b128 of lanes 32 bytes apart meet twice in 32 banks, in each of four groups of lanes, and never in 64: two loads of a query for
-        // each store of scores; two loads and two stores of weights a query; two loads of weights a wave.
-        let quads = [4 * (2 * stores + 4 + 2 * waves), 0];
+        // A load takes 256 / D keys of a wave, 4096 / D of all waves: so far apart, in dwords, are the D / 32 scores that a row of lanes
+        // stores at once. All are in one bank of 32; of 64 they are in two for D = 128 and in one for D = 64.
+        let scores = [each - 1, if d == 128 { 1 } else { each - 1 }];
+        // b128 of lanes 32 bytes apart meet twice in 32 banks, in each of four groups of lanes, and never in 64: of each wave two loads of
+        // a query and two of its weights.
+        let quads = [4 * 4, 0];
         let conflicts = std::array::from_fn(|banks| {
-            let piece = group * (each * apart[banks] + stores * scores[banks] + quads[banks]);
+            let piece = group * (each * apart[banks] + waves * (scores[banks] + quads[banks]));
             // The last piece: key and value into LDS, and each query times the key.
             let last = (2 + 2 * group) * each * apart[banks];
             kv_heads * (PIECES * piece + last)

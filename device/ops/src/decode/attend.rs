@@ -118,12 +118,15 @@ impl Attend {
         (begin, if owner { self.position } else { begin + self.each }, owner)
     }
 
-    /// What the head of `job` is turned by.
+    /// What the head of `job` is turned by, if it is a query or the key.
     ///
     /// # Safety
     /// 1. The fields hold what they say.
     #[inline(always)]
     unsafe fn turn<const D: usize>(&self, job: u32) -> Turn {
+        if job > self.group {
+            return Turn { norm: [0.0; 4], cos: [0.0; 4], sin: [0.0; 4] };
+        }
         let norm = if job < self.group { self.norms[0] } else { self.norms[1] };
         let (lane, angle) = (lane_idx() as usize, lane_idx() as usize % 16);
         if D == 128 {

@@ -156,23 +156,22 @@ pub(super) unsafe fn product<
                     }
                 }
             }
-            if $step < last {
-                // SAFETY: the steps are the same for all waves.
-                unsafe { barrier() };
+            if $step == last {
+                break;
             }
+            // SAFETY: the steps are the same for all waves.
+            unsafe { barrier() };
         };
     }
     // Two steps at a time, so that stages and sets are not chosen at run time.
     let mut at = 0;
-    while at < steps {
+    loop {
         if AHEAD == 2 {
             step!(at, 0, stage, odd);
         } else {
             step!(at, 0, stage, even);
         }
-        if at < last {
-            step!(at + 1, stage, 0, even);
-        }
+        step!(at + 1, stage, 0, even);
         at += 2;
     }
     acc
