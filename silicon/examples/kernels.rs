@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use zynfer::gpu::code_object;
-use zynfer::hip::kernels::{Kernels, KvCache, LaunchError};
+use zynfer::hip::kernels::{Gemm, Kernels, KvCache, LaunchError};
 use zynfer::hip::{Buffer, Context, Event, HipError, Search, Selector, Span, Stream, choose, devices};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -87,7 +87,7 @@ fn linear<'a>(card: &'a Card, t: usize, n: usize, k: usize) -> Result<Case<'a>> 
         name: format!("linear T {t} N {n} K {k}"),
         bytes: (2 * n * k + 2 * t * k + 4 * t * n) as f64,
         operations: 2.0 * (t * n * k) as f64,
-        launch: Box::new(move |i| card.kernels.linear(&card.stream, &w[i % w.len()], &x, &y, [t, n, k], false)),
+        launch: Box::new(move |i| card.kernels.linear(&card.stream, &w[i % w.len()], &x, &y, [t, n, k], Gemm::Fast)),
     })
 }
 

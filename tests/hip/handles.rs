@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use zynfer::gpu::code_object::IMAGE;
-use zynfer::hip::kernels::{Kernels, KvCache, LaunchError};
+use zynfer::hip::kernels::{Gemm, Kernels, KvCache, LaunchError};
 use zynfer::hip::{Buffer, Context, Event, Search, Span, SpanError, Stream, devices};
 
 fn context() -> Arc<Context> {
@@ -139,10 +139,16 @@ fn operations_refuse_what_breaks_a_contract_and_say_both_numbers() {
         (kernels.rmsnorm(&stream, &part(4, 256), &part(512, 128), &part(1024, 128), [1, 64], 1e-6), &["aligned to 16"]),
         (kernels.embed(&stream, &[0, 7], &s(8), &s(7 * 64 * 2), &x, [7, 64]), &["id 7 of token 1", "has 7"]),
         (kernels.embed(&stream, &[0, 1], &s(4), &s(7 * 64 * 2), &x, [7, 64]), &["ids [2]", "8", "4"]),
-        (kernels.linear(&stream, &s(64 * 2), &s(64 * 2), &s(16), [1, 2, 64], false), &["weight [2, 64]", "256", "128"]),
-        (kernels.linear(&stream, &s(96 * 2), &s(96 * 2), &s(16), [1, 1, 96], true), &["K is 96", "multiple of 64"]),
-        (kernels.linear(&stream, &w, &w, &y, [1, usize::MAX, 64], false), &["N is 18446744073709551615"]),
-        (kernels.linear(&stream, &w, &w, &y, [1, 1 << 31, 1 << 31], false), &["weight", "bytes"]),
+        (
+            kernels.linear(&stream, &s(64 * 2), &s(64 * 2), &s(16), [1, 2, 64], Gemm::Fast),
+            &["weight [2, 64]", "256", "128"],
+        ),
+        (
+            kernels.linear(&stream, &s(96 * 2), &s(96 * 2), &s(16), [1, 1, 96], Gemm::Plain),
+            &["K is 96", "multiple of 64"],
+        ),
+        (kernels.linear(&stream, &w, &w, &y, [1, usize::MAX, 64], Gemm::Fast), &["N is 18446744073709551615"]),
+        (kernels.linear(&stream, &w, &w, &y, [1, 1 << 31, 1 << 31], Gemm::Fast), &["weight", "bytes"]),
         (kernels.head_norm(&stream, &x, &w, [2, 96], 1e-6), &["head_dim 96", "64 and 128"]),
         (kernels.rope(&stream, &x, &s(8 * 64 * 4), [2, 1, 64], 7), &["2 tokens from position 7", "holds 8"]),
         (kernels.rope(&stream, &x, &s(8 * 64 * 4), [1, 1, 64], usize::MAX), &["holds 8"]),

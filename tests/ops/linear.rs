@@ -3,6 +3,7 @@
 
 use device_ops::linear::Tile;
 use device_ops::{Geometry, linear};
+use zynfer::hip::kernels::Gemm;
 use zynfer_tests::oracle;
 use zynfer_tests::tolerances::LINEAR;
 
@@ -14,12 +15,23 @@ type Kernel = (&'static str, fn(u32, u32) -> Geometry);
 
 const PLAIN: Kernel = (linear::NAME_PLAIN, linear::geometry_plain);
 const GEMV: Kernel = (linear::NAME_GEMV, linear::geometry_gemv);
-const WMMA: Kernel = (linear::NAME_WMMA, linear::geometry_wmma);
+pub const WMMA: Kernel = (linear::NAME_WMMA, linear::geometry_wmma);
 const N64T64: Kernel = (linear::name_tile(Tile::N64T64), |t, n| linear::geometry_tile(Tile::N64T64, t, n));
 const N128T64: Kernel = (linear::name_tile(Tile::N128T64), |t, n| linear::geometry_tile(Tile::N128T64, t, n));
 const N128T128: Kernel = (linear::name_tile(Tile::N128T128), |t, n| linear::geometry_tile(Tile::N128T128, t, n));
 /// All that use matrix instructions.
 const TILES: [Kernel; 4] = [WMMA, N64T64, N128T64, N128T128];
+
+/// y = x·Wᵀ by `kernel`; the shape is T, N, K.
+#[track_caller]
+pub fn product((kernel, geometry): Kernel, w: &[u16], x: &[u16], [t, n, k]: [usize; 3]) -> Vec<f32> {
+    let mut machine = Machine::new();
+    let y = machine.output::<f32>(t * n);
+    let (w, x, y_at) = (machine.input(w), machine.input(x), y.address);
+    let args = linear::Args { w, x, y: y_at, tokens: t as u32, n: n as u32, k: k as u32, pad: 0 };
+    machine.run(kernel, geometry(t as u32, n as u32), &args);
+    machine.read(&y)
+}
 
 #[track_caller]
 fn check(kernels: &[Kernel], t: usize, n: usize, k: usize) {
@@ -27,25 +39,15 @@ fn check(kernels: &[Kernel], t: usize, n: usize, k: usize) {
     let w = to_bf16(&numbers.awkward(n * k, 0.05));
     let x = to_bf16(&numbers.awkward(t * k, 1.0));
     let want = oracle::linear::linear(&from_bf16(&w), &from_bf16(&x), n, k);
-    for (kernel, geometry) in kernels {
-        let mut machine = Machine::new();
-        let y = machine.output::<f32>(t * n);
-        let args = linear::Args {
-            w: machine.input(&w),
-            x: machine.input(&x),
-            y: y.address,
-            tokens: t as u32,
-            n: n as u32,
-            k: k as u32,
-            pad: 0,
-        };
-        machine.run(kernel, geometry(t as u32, n as u32), &args);
-        compare(&format!("{kernel} T {t} N {n} K {k}"), &machine.read(&y), &want, LINEAR);
-        let plain = *kernel == PLAIN.0;
-        if plain || *kernel == linear::name(t as u32, n as u32) {
+    for &kernel in kernels {
+        let name = kernel.0;
+        compare(&format!("{name} T {t} N {n} K {k}"), &product(kernel, &w, &x, [t, n, k]), &want, LINEAR);
+        let plain = name == PLAIN.0;
+        if plain || name == linear::name(t as u32, n as u32) {
+            let gemm = if plain { Gemm::Plain } else { Gemm::Fast };
             hip::each(|device| {
                 let (w, x, y) = (device.buffer(&w), device.buffer(&x), device.output::<f32>(t * n));
-                let launched = device.kernels.linear(&device.stream, &w.span, &x.span, &y.span, [t, n, k], plain);
+                let launched = device.kernels.linear(&device.stream, &w.span, &x.span, &y.span, [t, n, k], gemm);
                 launched.expect("a right launch");
                 compare(&format!("{} T {t} N {n} K {k}", device.name), &device.read::<f32>(&y), &want, LINEAR);
             });
@@ -112,16 +114,12 @@ fn what_is_not_finite_stays_in_its_place() {
     w[69 * k + 3] = f32::NAN;
     x[4 * k + 100] = f32::INFINITY;
     let (w, x) = (to_bf16(&w), to_bf16(&x));
-    for (kernel, geometry) in [PLAIN, GEMV].into_iter().chain(TILES) {
-        let mut machine = Machine::new();
-        let y = machine.output::<f32>(t * n);
-        let (w, x, y_at) = (machine.input(&w), machine.input(&x), y.address);
-        let args = linear::Args { w, x, y: y_at, tokens: t as u32, n: n as u32, k: k as u32, pad: 0 };
-        machine.run(kernel, geometry(t as u32, n as u32), &args);
-        for (i, v) in machine.read(&y).iter().enumerate() {
+    for kernel in [PLAIN, GEMV].into_iter().chain(TILES) {
+        let name = kernel.0;
+        for (i, v) in product(kernel, &w, &x, [t, n, k]).iter().enumerate() {
             let (token, row) = (i / n, i % n);
-            assert_eq!(v.is_nan(), row == 69, "{kernel}: y[{token},{row}] is {v}");
-            assert_eq!(v.is_finite(), row != 69 && token != 4, "{kernel}: y[{token},{row}] is {v}");
+            assert_eq!(v.is_nan(), row == 69, "{name}: y[{token},{row}] is {v}");
+            assert_eq!(v.is_finite(), row != 69 && token != 4, "{name}: y[{token},{row}] is {v}");
         }
     }
 }
@@ -132,22 +130,10 @@ fn neighbours_do_not_matter() {
     let (n, k) = (70, 192);
     let w = to_bf16(&Numbers::new(20).vector(n * k, 1.0));
     let row = Numbers::new(21).vector(k, 1.0);
-    let run = |(kernel, geometry): Kernel, tokens: usize, at: usize| {
+    let run = |kernel: Kernel, tokens: usize, at: usize| {
         let mut x = Numbers::new(tokens as u64).vector(tokens * k, 5.0);
         x[at * k..(at + 1) * k].copy_from_slice(&row);
-        let mut machine = Machine::new();
-        let y = machine.output::<f32>(tokens * n);
-        let args = linear::Args {
-            w: machine.input(&w),
-            x: machine.input(&to_bf16(&x)),
-            y: y.address,
-            tokens: tokens as u32,
-            n: n as u32,
-            k: k as u32,
-            pad: 0,
-        };
-        machine.run(kernel, geometry(tokens as u32, n as u32), &args);
-        machine.read(&y)[at * n..(at + 1) * n].to_vec()
+        product(kernel, &w, &to_bf16(&x), [tokens, n, k])[at * n..(at + 1) * n].to_vec()
     };
     for kernel in [PLAIN, GEMV].into_iter().chain(TILES) {
         let alone = run(kernel, 1, 0);
@@ -163,14 +149,8 @@ fn shapes_do_not_matter() {
     for (t, n, k) in [(70, 200, 64), (129, 130, 320), (33, 64, 1024)] {
         let w = to_bf16(&Numbers::new(30).awkward(n * k, 1.0));
         let x = to_bf16(&Numbers::new(31).awkward(t * k, 1.0));
-        let run = |(kernel, geometry): Kernel| -> Vec<u32> {
-            let mut machine = Machine::new();
-            let y = machine.output::<u32>(t * n);
-            let (w, x, y_at) = (machine.input(&w), machine.input(&x), y.address);
-            let args = linear::Args { w, x, y: y_at, tokens: t as u32, n: n as u32, k: k as u32, pad: 0 };
-            machine.run(kernel, geometry(t as u32, n as u32), &args);
-            machine.read(&y)
-        };
+        let run =
+            |kernel: Kernel| -> Vec<u32> { product(kernel, &w, &x, [t, n, k]).iter().map(|y| y.to_bits()).collect() };
         let first = run(WMMA);
         for kernel in [N64T64, N128T64, N128T128] {
             assert!(run(kernel) == first, "{} against {}: T {t} N {n} K {k}", kernel.0, WMMA.0);

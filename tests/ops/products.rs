@@ -29,13 +29,28 @@ fn inputs(seed: u64, [t, n, k]: [usize; 3]) -> (Vec<u16>, Vec<u16>) {
 }
 
 /// y = x·Wᵀ by the kernel with one LDS stage.
-fn product(w: &[u16], x: &[u16], [t, n, k]: [usize; 3]) -> Vec<f32> {
+#[track_caller]
+fn product(w: &[u16], x: &[u16], shape: [usize; 3]) -> Vec<f32> {
+    crate::linear::product(crate::linear::WMMA, w, x, shape)
+}
+
+/// silu(x·gateᵀ) · x·upᵀ by the one launch of `tile`.
+#[track_caller]
+fn gated_product(tile: Tile, [gate, up]: [&[u16]; 2], x: &[u16], [t, n, k]: [usize; 3]) -> Vec<u16> {
     let mut machine = Machine::new();
-    let y = machine.output::<f32>(t * n);
-    let (w, x, at) = (machine.input(w), machine.input(x), y.address);
-    let args = linear::Args { w, x, y: at, tokens: t as u32, n: n as u32, k: k as u32, pad: 0 };
-    machine.run(linear::NAME_WMMA, linear::geometry_wmma(t as u32, n as u32), &args);
-    machine.read(&y)
+    let out = machine.output::<u16>(t * n);
+    let args = gated::Args {
+        gate: machine.input(gate),
+        up: machine.input(up),
+        x: machine.input(x),
+        out: out.address,
+        tokens: t as u32,
+        n: n as u32,
+        k: k as u32,
+        pad: 0,
+    };
+    machine.run(gated::name(tile).expect("a kernel"), gated::geometry(tile, t as u32, n as u32), &args);
+    machine.read(&out)
 }
 
 /// The same bits, where a NaN is a NaN.
@@ -70,7 +85,7 @@ fn added_to_the_residual_stream() {
             let (w, x, y) = (device.buffer(&w), device.buffer(&x), device.buffer(&hidden));
             let parts = device.output::<f32>(t * n);
             let (kernels, stream) = (&device.kernels, &device.stream);
-            kernels.linear_by(stream, &w.span, &x.span, &parts.span, shape, Gemm::SingleStage).expect("a right launch");
+            kernels.linear(stream, &w.span, &x.span, &parts.span, shape, Gemm::SingleStage).expect("a right launch");
             kernels.linear_add(stream, &w.span, &x.span, &y.span, shape).expect("a right launch");
             let want: Vec<f32> = device.read::<f32>(&parts).iter().zip(&hidden).map(|(a, b)| a + b).collect();
             same(&device.name, &device.read(&y), &want);
@@ -121,7 +136,7 @@ fn q_k_and_v_in_one_launch() {
             kernels.linear_qkv(stream, w, &x.span, y, [t, n, n_kv, k]).expect("a right launch");
             for (w, out, n) in [(&wq, &q, n), (&wk, &key, n_kv), (&wv, &value, n_kv)] {
                 let parts = device.output::<f32>(t * n);
-                let launched = kernels.linear_by(stream, &w.span, &x.span, &parts.span, [t, n, k], Gemm::SingleStage);
+                let launched = kernels.linear(stream, &w.span, &x.span, &parts.span, [t, n, k], Gemm::SingleStage);
                 launched.expect("a right launch");
                 same(&device.name, &device.read(out), &device.read::<f32>(&parts));
             }
@@ -132,7 +147,7 @@ fn q_k_and_v_in_one_launch() {
 #[test]
 fn gate_and_up_with_swiglu() {
     for shape in SHAPES {
-        let [t, n, k] = shape;
+        let [t, n, _] = shape;
         let (gate, x) = inputs(6, shape);
         let (up, _) = inputs(7, shape);
         let parts = [product(&gate, &x, shape), product(&up, &x, shape)];
@@ -143,27 +158,14 @@ fn gate_and_up_with_swiglu() {
         machine.run(swiglu::NAME, swiglu::geometry((t * n) as u64), &args);
         let want = machine.read(&out);
         for tile in [Tile::N128T64, Tile::N128T128] {
-            let mut machine = Machine::new();
-            let out = machine.output::<u16>(t * n);
-            let args = gated::Args {
-                gate: machine.input(&gate),
-                up: machine.input(&up),
-                x: machine.input(&x),
-                out: out.address,
-                tokens: t as u32,
-                n: n as u32,
-                k: k as u32,
-                pad: 0,
-            };
-            machine.run(gated::name(tile).expect("a kernel"), gated::geometry(tile, t as u32, n as u32), &args);
-            assert!(machine.read(&out) == want, "{tile:?} of {shape:?}");
+            assert!(gated_product(tile, [&gate, &up], &x, shape) == want, "{tile:?} of {shape:?}");
         }
         hip::each(|device| {
             let [gate, up, x] = [&gate, &up, &x].map(|data| device.buffer(data));
             let (kernels, stream) = (&device.kernels, &device.stream);
             let [g, u] = [&gate, &up].map(|w| {
                 let y = device.output::<f32>(t * n);
-                let launched = kernels.linear_by(stream, &w.span, &x.span, &y.span, shape, Gemm::SingleStage);
+                let launched = kernels.linear(stream, &w.span, &x.span, &y.span, shape, Gemm::SingleStage);
                 launched.expect("a right launch");
                 y
             });
@@ -188,20 +190,7 @@ fn what_is_not_finite_stays_in_its_place() {
     x[4 * k + 100] = f32::NAN;
     let [gate, up, x] = [gate, up, x].map(|data| to_bf16(&data));
     for tile in [Tile::N128T64, Tile::N128T128] {
-        let mut machine = Machine::new();
-        let out = machine.output::<u16>(t * n);
-        let args = gated::Args {
-            gate: machine.input(&gate),
-            up: machine.input(&up),
-            x: machine.input(&x),
-            out: out.address,
-            tokens: t as u32,
-            n: n as u32,
-            k: k as u32,
-            pad: 0,
-        };
-        machine.run(gated::name(tile).expect("a kernel"), gated::geometry(tile, t as u32, n as u32), &args);
-        for (i, bits) in machine.read(&out).into_iter().enumerate() {
+        for (i, bits) in gated_product(tile, [&gate, &up], &x, [t, n, k]).into_iter().enumerate() {
             let (token, row) = (i / n, i % n);
             let nan = half::bf16::from_bits(bits).is_nan();
             assert_eq!(nan, token == 4 || row == 70 || row == 33, "{tile:?}: out[{token},{row}] is {bits:#06x}");

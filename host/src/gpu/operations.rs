@@ -189,7 +189,7 @@ impl Gpu {
     /// Matrix product of `tokens` rows; a lower rung only where it stands for the matrix instructions' one.
     fn product(&self, w: TensorId, x: &Span, y: &Span, shape: [usize; 3]) -> OpResult {
         let gemm = if shape[0] > 1 { self.gemm } else { Gemm::Fast };
-        Ok(self.kernels.linear_by(&self.stream, self.tensor(w)?, x, y, shape, gemm)?)
+        Ok(self.kernels.linear(&self.stream, self.tensor(w)?, x, y, shape, gemm)?)
     }
 
     /// Whether a pass of `tokens` takes the kernels that do several products, or what follows one, in one launch.

@@ -189,20 +189,6 @@ impl Kernels {
         unsafe { self.launch(stream, rmsnorm::name(rows), rmsnorm::geometry(rows), &args) }
     }
 
-    /// `y[t,n] = Σ_k x[t,k] · w[n,k]`: `w` `[N, K]` bf16, `x` `[T, K]` bf16, `y` `[T, N]` f32. `plain` takes the first rung.
-    pub fn linear(
-        &self,
-        stream: &Stream,
-        w: &Span,
-        x: &Span,
-        y: &Span,
-        shape: [usize; 3],
-        plain: bool,
-    ) -> Result<(), LaunchError> {
-        let gemm = if plain { Gemm::Plain } else { Gemm::Fast };
-        self.linear_by(stream, w, x, y, shape, gemm)
-    }
-
     /// RMSNorm of each head in place: `x` `[rows, D]` f32 with rows = T · heads, `w` `[D]` bf16.
     pub fn head_norm(
         &self,

@@ -31,7 +31,7 @@ pub struct Qkv<'a> {
 
 impl Kernels {
     /// `y[t,n] = Σ_k x[t,k] · w[n,k]`: `w` `[N, K]` bf16, `x` `[T, K]` bf16, `y` `[T, N]` f32. `shape` is T, N, K.
-    pub fn linear_by(
+    pub fn linear(
         &self,
         stream: &Stream,
         w: &Span,
@@ -55,7 +55,7 @@ impl Kernels {
         unsafe { self.launch(stream, name, geometry, &args) }
     }
 
-    /// `y[t,n] += Σ_k x[t,k] · w[n,k]`, otherwise as [`Kernels::linear_by`]: a projection back into the residual stream `y`.
+    /// `y[t,n] += Σ_k x[t,k] · w[n,k]`, otherwise as [`Kernels::linear`]: a projection back into the residual stream `y`.
     pub fn linear_add(
         &self,
         stream: &Stream,
