@@ -226,6 +226,25 @@ unsafe fn load_run(base: *const f32, index: usize) -> [f32; ACC_RUN] {
     core::array::from_fn(|e| parts[e / 4][e % 4])
 }
 
+/// Stores a run of a row of `n` numbers from `at` on, or what of it the row holds.
+///
+/// # Safety
+/// 1. `row` holds `n` f32, and is 16-byte aligned if `aligned`.  2. No other lane touches the run.
+#[inline(always)]
+pub(super) unsafe fn write_run(row: *mut f32, at: u32, n: u32, aligned: bool, run: [f32; ACC_RUN]) {
+    if aligned && at + ACC_RUN as u32 <= n {
+        // SAFETY: the run ends below `n`: point 1; point 2.
+        unsafe { store_run(row, at as usize, run) };
+    } else {
+        for (e, &value) in run.iter().enumerate() {
+            if at + (e as u32) < n {
+                // SAFETY: the element is below `n`: point 1; point 2.
+                unsafe { store(row, at as usize + e, value) };
+            }
+        }
+    }
+}
+
 /// Stores a tile's product as `y`.
 ///
 /// # Safety
@@ -242,17 +261,10 @@ pub(super) unsafe fn write<const FN: usize, const FT: usize>(
     each_run::<FN, FT>(|t, at, [i, j, run]| {
         let out = run_of(acc[i][j], run);
         let row = y.wrapping_add(t as usize * stride as usize);
-        if t < tokens && stride.is_multiple_of(4) && at + ACC_RUN as u32 <= n {
-            // SAFETY: t < T, the run ends below N, and a stride of a multiple of 4 keeps the row 16-byte aligned: point 1; one lane per
-            // element: point 2.
-            unsafe { store_run(row, at as usize, out) };
-        } else if t < tokens {
-            for (e, &value) in out.iter().enumerate() {
-                if at + (e as u32) < n {
-                    // SAFETY: t < T and the column is below N: point 1; one lane per element: point 2.
-                    unsafe { store(row, at as usize + e, value) };
-                }
-            }
+        if t < tokens {
+            // SAFETY: t < T, so the row is one of y's, 16-byte aligned where `stride` is a multiple of 4: point 1; one lane per element:
+            // point 2.
+            unsafe { write_run(row, at, n, stride.is_multiple_of(4), out) };
         }
     });
 }

@@ -10,8 +10,10 @@
 
 use amdgpu_target::gpu::{
     ACC_RUN, Acc, B128, Fragment, acc_column, acc_column_of, acc_row, acc_to_array, barrier, item_idx, lane_idx, lds,
-    load_offset, store, store_run, wave_idx, wmma_bf16, workgroup_x, workgroup_y,
+    load_offset, store, wave_idx, wmma_bf16, workgroup_x, workgroup_y,
 };
+
+use super::tiles::write_run;
 
 /// 16-byte pieces of a tile that one lane brings: 64 rows × 8 pieces / 128 lanes.
 const PIECES: usize = 4;
@@ -152,17 +154,10 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_wmma(
                 let t = t0 + wave_t + j as u32 * 16 + acc_column(acc_column_of(run));
                 let row = y.wrapping_add(t as usize * n as usize);
                 let at = n0 + wave_n + i as u32 * 16 + acc_row(run);
-                let out: [f32; ACC_RUN] = core::array::from_fn(|e| out[run + e]);
-                if t < tokens && n.is_multiple_of(4) && at + ACC_RUN as u32 <= n {
-                    // SAFETY: t < T, the run ends below N, and N a multiple of 4 keeps the row 16-byte aligned; one lane per element.
-                    unsafe { store_run(row, at as usize, out) };
-                } else if t < tokens {
-                    for (e, &value) in out.iter().enumerate() {
-                        if at + (e as u32) < n {
-                            // SAFETY: t < T and the column is below N; one lane per element.
-                            unsafe { store(row, at as usize + e, value) };
-                        }
-                    }
+                let out = core::array::from_fn(|e| out[run + e]);
+                if t < tokens {
+                    // SAFETY: t < T, so the row is one of y's, 16-byte aligned where N is a multiple of 4; one lane per element.
+                    unsafe { write_run(row, at, n, n.is_multiple_of(4), out) };
                 }
             }
         }
