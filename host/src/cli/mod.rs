@@ -46,7 +46,7 @@ Examples:
   zynfer doctor
 
 MODEL is a .zynfer file or a Hugging Face folder. Flags win over environment variables, these over the model's own defaults.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 defects found in a kernel, 130 interrupted.";
 
 /// LLM inference for AMD RDNA 4 (gfx1201), in Rust from end to end.
 #[derive(Debug, Parser)]

@@ -96,7 +96,7 @@ pub(super) struct BackendArgs {
     /// Where to compute
     #[arg(long, value_enum, env = "ZYNFER_BACKEND", default_value_t = Backend::Auto, hide_env_values = true, value_name = "NAME")]
     backend: Backend,
-    /// How a GPU decodes: operation by operation, or by fused kernels [default: persistent on a card, unfused on the emulator]
+    /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator]
     #[arg(long, value_enum, env = "ZYNFER_PLAN", hide_env_values = true, value_name = "PLAN")]
     plan: Option<DecodeBy>,
     /// Which GPU: a number, GPU-<id> or auto

@@ -109,7 +109,7 @@ pub struct Options {
     pub context_len: usize,
     /// Most tokens of one pass; longer prompts go in chunks.
     pub max_chunk: usize,
-    /// Matrix products of several tokens.
+    /// Matrix products of several tokens; below [`Gemm::Fast`] each is a launch of its own, and so is what follows it.
     pub gemm: Gemm,
     /// Attention.
     pub attention: Rung,

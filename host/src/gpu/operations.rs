@@ -192,7 +192,8 @@ impl Gpu {
         Ok(self.kernels.linear(&self.stream, self.tensor(w)?, x, y, shape, gemm)?)
     }
 
-    /// Whether a pass of `tokens` takes the kernels that do several products, or what follows one, in one launch.
+    /// Whether a pass of `tokens` takes the kernels that do several products, or what follows one, in one launch. Decode's plan has no say:
+    /// plans are compared from the same cache, and the emulator, whose plan is another than a card's, evaluates prompts as a card does.
     fn fused(&self, tokens: usize) -> bool {
         tokens > 1 && self.gemm == Gemm::Fast
     }
