@@ -9,6 +9,7 @@ mod init;
 pub mod order;
 pub mod race;
 pub mod sanitizer;
+pub mod shadow;
 pub mod trace;
 pub mod wait;
 
@@ -151,7 +152,7 @@ pub struct Shared {
     /// What was found.
     pub findings: Findings,
     /// Who touched which dword of global memory.
-    pub shadow: Arc<race::Shadow>,
+    pub shadow: Arc<shadow::Shadow>,
     /// What is counted, if anything is.
     pub counting: Option<counters::Shared>,
     /// What is traced, if anything is.

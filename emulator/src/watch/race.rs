@@ -6,161 +6,25 @@
 //!   in the source was: hardware's instruction does not say. Loads and stores with a scope wider than the compute unit count as atomic,
 //!   and so do plain ones on a location whose last writer was an atomic, as an atomic load or store of a workgroup's is a plain one.
 //!
-//! A *segment* is a piece of a wave's run between two such events; segments are numbered in the order they begin. Memory has a shadow:
-//! for each dword its last writers, for each 16 bytes four readers, each a segment, a byte mask and an instruction. Every access is
-//! compared with them, so a race shows under any schedule, unless its access was pushed out of the shadow by others. What a wave has learned from atomics
-//! (`Clock`) is exact for some hundred waves; beyond that everything before the moment counts as known. Both may miss a race, neither
-//! invents one.
+//! A *segment* is a piece of a wave's run between two such events; segments are numbered in the order they begin. Every access is compared
+//! with those that the shadow of its memory has ([`super::shadow`]), so a race shows under any schedule, unless the earlier access was
+//! pushed out of the shadow by others. What a wave has learned from atomics (`Clock`) is exact for some hundred waves; beyond that
+//! everything before the moment counts as known. Both may miss a race, neither invents one.
 //!
 //! A store to global memory that a wave has not waited for when it signals a barrier is behind the barrier only once the wave has waited;
 //! whoever reads it before that is told apart from a race (`Race::unwaited`). Caches are not looked at.
 
 use super::order::{Clock, Known, Segment, Segments, join, own};
+use super::shadow::{AtHand, CELL_BYTES, Cells, PAGE_BYTES, Record, Shade, Shadow, Writers, covered, one_store};
 use crate::execute::memory_ops::lanes_of;
 use crate::fault::Access;
 use crate::watch::{Accessed, Moved, Space};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// Bytes of memory that a page of the shadow stands for.
-const PAGE_BYTES: u64 = 4096;
-/// Bytes of memory that share their readers.
-const CELL_BYTES: u64 = 16;
-/// Readers that a cell remembers.
-const READERS: usize = 4;
-/// Locks that the pages are spread over.
-const SHARDS: u64 = 64;
-/// Pages that a workgroup keeps at hand.
-const AT_HAND: u64 = 64;
+use std::sync::{Arc, PoisonError};
 
 /// Segments whose order an instruction keeps at hand.
 const ASKED: usize = 8;
-
-/// Who touched a dword or a cell: segment, byte mask (0 for nobody), whether by an atomic, dword of the instruction from the start of the
-/// code.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Record(u64);
-
-impl Record {
-    const SEGMENT: u64 = (1 << 24) - 1;
-    const BYTES: u64 = 0xffff << 24;
-    const ATOMIC: u64 = 1 << 40;
-    const NOBODY: Record = Record(0);
-
-    /// An access of no bytes yet.
-    fn new(segment: u32, atomic: bool, instruction: u64) -> Record {
-        let atomic = if atomic { Record::ATOMIC } else { 0 };
-        Record(segment as u64 & Record::SEGMENT | atomic | instruction.min((1 << 23) - 1) << 41)
-    }
-    #[inline(always)]
-    fn segment(self) -> u32 {
-        (self.0 & Record::SEGMENT) as u32
-    }
-    #[inline(always)]
-    fn bytes(self) -> u32 {
-        (self.0 >> 24) as u32 & 0xffff
-    }
-    #[inline(always)]
-    fn is_atomic(self) -> bool {
-        self.0 & Record::ATOMIC != 0
-    }
-    #[inline(always)]
-    fn instruction(self) -> u64 {
-        self.0 >> 41
-    }
-    /// The record of the same access as an atomic one.
-    fn atomic(self) -> Record {
-        Record(self.0 | Record::ATOMIC)
-    }
-    /// The record of the same access with other bytes.
-    #[inline(always)]
-    fn with_bytes(self, bytes: u32) -> Record {
-        Record(self.0 & !Record::BYTES | (bytes as u64) << 24)
-    }
-    /// Whether both are of the same access but for the bytes.
-    #[inline(always)]
-    fn is_same(self, other: Record) -> bool {
-        (self.0 ^ other.0) & !Record::BYTES == 0
-    }
-}
-
-/// Who wrote a dword last: plainly, and by an atomic.
-#[derive(Debug, Clone, Copy, Default)]
-struct Writers {
-    plain: Record,
-    atomic: Record,
-}
-
-/// Who wrote all of a cell plainly and last, if that is one, or nobody, and no atomic was there: the usual case of 16 bytes a lane, which one
-/// look is enough for. `bytes` are those that are asked for.
-#[inline(always)]
-fn one_store(writers: &[Writers], bytes: u32) -> Option<Record> {
-    let first = writers.first()?.plain;
-    let alike = writers.iter().all(|writers| writers.plain == first && writers.atomic == Record::NOBODY);
-    (bytes == 0xffff && alike).then_some(first)
-}
-
-/// The shadow of some memory.
-#[derive(Debug, Default)]
-struct Shade {
-    /// By dword; empty until something is written.
-    writers: Vec<Writers>,
-    /// By cell: the first reader stays, the last ones take turns.
-    readers: Vec<[Record; READERS]>,
-    /// What was published at a location, by dword.
-    published: HashMap<u32, Arc<Clock>>,
-}
-
-impl Shade {
-    /// Forgets everything; for `bytes` bytes.
-    fn start(&mut self, bytes: u64) {
-        self.writers.clear();
-        self.readers.clear();
-        self.readers.resize(bytes.div_ceil(CELL_BYTES) as usize, [Record::NOBODY; READERS]);
-        self.published.clear();
-    }
-
-    /// Makes room for writers.
-    #[inline(always)]
-    fn written(&mut self) {
-        if self.writers.is_empty() {
-            self.writers.resize(self.readers.len() * (CELL_BYTES / 4) as usize, Writers::default());
-        }
-    }
-}
-
-type SharedPage = Arc<Mutex<Shade>>;
-
-/// What all workgroups of a launch share.
-pub struct Shadow {
-    segments: Segments,
-    shards: Vec<Mutex<HashMap<u64, SharedPage>>>,
-}
-
-impl Default for Shadow {
-    fn default() -> Shadow {
-        Shadow { segments: Segments::new(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
-    }
-}
-
-impl fmt::Debug for Shadow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shadow").field("segments", &self.segments.newest()).finish_non_exhaustive()
-    }
-}
-
-impl Shadow {
-    fn page(&self, number: u64) -> SharedPage {
-        let mut shard = self.shards[(number % SHARDS) as usize].lock().unwrap_or_else(PoisonError::into_inner);
-        let page = || {
-            let mut shade = Shade::default();
-            shade.start(PAGE_BYTES);
-            Arc::new(Mutex::new(shade))
-        };
-        shard.entry(number).or_insert_with(page).clone()
-    }
-}
 
 /// The earlier access of a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,7 +72,7 @@ pub struct Races {
     group: u64,
     waves: Vec<Wave>,
     lds: Shade,
-    at_hand: Vec<Option<(u64, SharedPage)>>,
+    at_hand: AtHand,
     /// What the signals of a barrier and of the next one publish, with the barrier's number.
     barriers: [(u32, Known); 2],
     /// Segments with stores that were outstanding at a signal: how many barriers the wave had signalled when it waited for them.
@@ -346,18 +210,7 @@ impl Judge<'_> {
         if bytes == 0 {
             return;
         }
-        let mine = mine.with_bytes(bytes);
-        for reader in readers.iter_mut() {
-            if reader.is_same(mine) {
-                *reader = Record(reader.0 | mine.0);
-                return;
-            }
-            if *reader == Record::NOBODY {
-                *reader = mine;
-                return;
-            }
-        }
-        readers[1 + mine.segment() as usize % (READERS - 1)] = mine;
+        readers.enter(mine.with_bytes(bytes));
     }
 
     /// The same for a plain store. Dwords that atomics are at work on are published at.
@@ -457,14 +310,13 @@ impl Publisher {
 impl Races {
     /// For one workgroup after another of a launch whose code starts at `code_start`.
     pub fn new(shadow: Arc<Shadow>, code_start: u64) -> Races {
-        let at_hand = std::iter::repeat_with(|| None).take(AT_HAND as usize).collect();
         Races {
             shadow,
             code_start,
             group: 0,
             waves: Vec::new(),
             lds: Shade::default(),
-            at_hand,
+            at_hand: AtHand::new(),
             barriers: Default::default(),
             late: HashMap::new(),
         }
@@ -580,7 +432,7 @@ impl Races {
         } else {
             while let Some((at, _)) = next {
                 let number = at / PAGE_BYTES;
-                let page = at_hand(&mut pages, &self.shadow, number);
+                let page = pages.page(&self.shadow, number);
                 let mut shade = page.lock().unwrap_or_else(PoisonError::into_inner);
                 while let Some((at, bytes)) = next
                     && at / PAGE_BYTES == number
@@ -645,7 +497,7 @@ impl Races {
             let mut next = dwords.next();
             while let Some((_, at)) = next {
                 let number = at / PAGE_BYTES;
-                let page = at_hand(&mut pages, &self.shadow, number);
+                let page = pages.page(&self.shadow, number);
                 let mut shade = page.lock().unwrap_or_else(PoisonError::into_inner);
                 while let Some((lane, at)) = next
                     && at / PAGE_BYTES == number
@@ -675,7 +527,7 @@ impl Races {
             if in_lds {
                 publisher.publish(&mut self.lds.published, (address / 4) as u32);
             } else {
-                let page = at_hand(&mut self.at_hand, &self.shadow, address / PAGE_BYTES);
+                let page = self.at_hand.page(&self.shadow, address / PAGE_BYTES);
                 let mut shade = page.lock().unwrap_or_else(PoisonError::into_inner);
                 publisher.publish(&mut shade.published, (address % PAGE_BYTES / 4) as u32);
             }
@@ -711,7 +563,7 @@ impl Races {
             let published = if in_lds {
                 self.lds.published.get(&((at >> 2) as u32)).cloned()
             } else {
-                let page = at_hand(&mut self.at_hand, &self.shadow, at / PAGE_BYTES);
+                let page = self.at_hand.page(&self.shadow, at / PAGE_BYTES);
                 let page = page.lock().unwrap_or_else(PoisonError::into_inner);
                 page.published.get(&((at % PAGE_BYTES / 4) as u32)).cloned()
             };
@@ -719,72 +571,6 @@ impl Races {
         }
         let state = &mut self.waves[wave as usize];
         (state.known, state.learns) = (known, learns);
-    }
-}
-
-/// Which of the `count` bytes at `at` lie in `start..end`.
-#[inline(always)]
-fn covered(at: u64, start: u64, end: u64, count: u64) -> u32 {
-    let low = start.saturating_sub(at).min(count) as u32;
-    let high = (end - at).min(count) as u32;
-    (1u32 << high) - (1u32 << low)
-}
-
-/// The cells that an access touches, in the order of lanes, each with its bytes; cells that follow each other are joined.
-struct Cells<'a> {
-    addresses: &'a [u64; 32],
-    bytes: u64,
-    /// Lanes that are left.
-    mask: u32,
-    /// What is left of the current lane.
-    rest: std::ops::Range<u64>,
-}
-
-impl<'a> Cells<'a> {
-    fn new(accessed: &'a Accessed) -> Cells<'a> {
-        Cells { addresses: accessed.addresses, bytes: accessed.bytes as u64, mask: accessed.mask, rest: 0..0 }
-    }
-
-    /// The next lane's part of its cell.
-    #[inline(always)]
-    fn part(&mut self) -> Option<(u64, u32)> {
-        if self.rest.is_empty() {
-            let lane = self.mask.trailing_zeros() as usize;
-            let start = *self.addresses.get(lane)?;
-            self.mask &= self.mask - 1;
-            self.rest = start..start.saturating_add(self.bytes);
-        }
-        let at = self.rest.start & !(CELL_BYTES - 1);
-        let bytes = covered(at, self.rest.start, self.rest.end, CELL_BYTES);
-        self.rest.start = (at + CELL_BYTES).min(self.rest.end);
-        Some((at, bytes))
-    }
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<(u64, u32)> {
-        let (at, mut bytes) = self.part()?;
-        // As long as lanes stay in this cell.
-        while self.rest.is_empty() {
-            let Some(&start) = self.addresses.get(self.mask.trailing_zeros() as usize) else { break };
-            if start & !(CELL_BYTES - 1) != at {
-                break;
-            }
-            bytes |= self.part()?.1;
-        }
-        Some((at, bytes))
-    }
-}
-
-/// A page, from those at hand where it is among them.
-fn at_hand(pages: &mut [Option<(u64, SharedPage)>], shadow: &Shadow, number: u64) -> SharedPage {
-    let slot = &mut pages[(number % AT_HAND) as usize];
-    match slot {
-        Some((there, page)) if *there == number => page.clone(),
-        _ => {
-            let page = shadow.page(number);
-            *slot = Some((number, page.clone()));
-            page
-        }
     }
 }
 
