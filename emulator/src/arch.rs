@@ -76,13 +76,7 @@ impl Arch {
             };
             return transposed(simd, [pair(0), pair(1), pair(2), pair(3)]).map(bytemuck::cast::<__m256i, [u32; 8]>);
         }
-        let mut columns = [[0; 8]; 4];
-        for (i, row) in rows.into_iter().enumerate() {
-            for (column, &value) in columns.iter_mut().zip(row) {
-                column[i] = value;
-            }
-        }
-        columns
+        std::array::from_fn(|k| rows.map(|row| row[k]))
     }
 
     /// The way back.
@@ -94,13 +88,7 @@ impl Arch {
             let [a, b, c, d] = out.map(bytemuck::cast::<__m256i, [[u32; 4]; 2]>);
             return [a[0], b[0], c[0], d[0], a[1], b[1], c[1], d[1]];
         }
-        let mut rows = [[0; 4]; 8];
-        for (k, column) in columns.into_iter().enumerate() {
-            for (row, &value) in rows.iter_mut().zip(column) {
-                row[k] = value;
-            }
-        }
-        rows
+        std::array::from_fn(|i| columns.map(|column| column[i]))
     }
 
     /// Runs `op`, a struct whose `call` is `inline(always)`: a closure would not be inlined into the function that is compiled for AVX2

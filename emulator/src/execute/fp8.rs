@@ -3,23 +3,18 @@
 
 use super::convert::{BF8, FP8, Float8, f8_to_f32, f32_to_f8, f32_to_f8_stochastic};
 use super::lanes::{B16, B32, F32, Kind, Out, U32, raw};
+use super::soft_float::FP16_OVFL;
 use crate::isa::Inst;
 use crate::wave::{Cx, Flow, Step};
 use std::sync::LazyLock;
 
-/// MODE bit that makes what is too large the largest number.
-const FP16_OVFL: u32 = 1 << 23;
-
-static FP8_VALUES: LazyLock<[f32; 256]> = LazyLock::new(|| values(FP8));
-static BF8_VALUES: LazyLock<[f32; 256]> = LazyLock::new(|| values(BF8));
+/// The values of e4m3 by their codes.
+pub static FP8_VALUES: LazyLock<[f32; 256]> = LazyLock::new(|| values(FP8));
+/// The values of e5m2 by their codes.
+pub static BF8_VALUES: LazyLock<[f32; 256]> = LazyLock::new(|| values(BF8));
 
 fn values(format: Float8) -> [f32; 256] {
     std::array::from_fn(|code| f8_to_f32(code as u32, format))
-}
-
-/// The 256 values of bf8 or fp8.
-pub fn table(bf8: bool) -> &'static [f32; 256] {
-    if bf8 { &BF8_VALUES } else { &FP8_VALUES }
 }
 
 /// The byte that op_sel chooses for 8-bit float sources: its two bits are swapped.

@@ -1,104 +1,59 @@
-//! WMMA and SWMMAC: a 16×16 tile D = A·B + C spread over the wave. Which lane and register holds which element follows AMD's matrix
-//! instruction calculator; EXEC does not matter. Floats are summed here in f32 with fused steps in increasing k, starting from C (products
-//! of f16, bf16 and fp8 are exact in f32), which is fast and differs from the machine in the last bits; [`super::matrix_sums`] has the
-//! machine's own sums, for every mode but that of a launch and for 16-bit results. Integers are exact: the sum of products is added to C
-//! once, wrapping, or saturating with clamp.
+//! WMMA and SWMMAC, D = A·B + C, in the mode of a launch. Floats are summed here in f32 with fused steps in increasing k, starting from C
+//! (products of f16, bf16 and fp8 are exact in f32), which is fast and differs from the machine in the last bits; [`super::matrix_sums`] has
+//! the machine's own sums, for every other mode and for 16-bit results. Integers are exact: the sum of products is added to C once,
+//! wrapping, or saturating with clamp. How registers hold tiles stands in [`super::tiles`].
 
 use super::convert::f16_to_f32;
-use super::fp8;
-use super::packed::modified_c;
+use super::packed::{DEFAULT_MODE, MODE_FIELDS, modified_c};
+use super::sums::{Bf8, Bf16, F16, Factor, Fp8};
+use super::tiles::{
+    Kept, N, Operand, Tile, base_linear, base16, k_dense16, k_linear, k_sparse_b16, kept, number, operand, put32,
+    read_operand, signs, tile32, write32,
+};
+use super::{fp8, matrix_sums};
 use crate::isa::{Inst, Src};
-use crate::wave::{Cx, Flow, Lanes, Step};
+use crate::wave::{Cx, Flow, Step};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
-/// Rows and columns of a tile, and lanes of half a wave.
-pub(super) const N: usize = 16;
-
-/// The vector file.
-type Vgprs = [Lanes; 256];
-/// One operand by k: element `[k][n]` is A's row n or B's column n.
-pub(super) type Operand<T, const K: usize> = [[T; N]; K];
-/// C or D by rows.
-pub(super) type Tile<T> = [[T; N]; N];
-
-pub(super) fn number(src: Src) -> u8 {
-    if let Src::Vgpr(first) = src { first } else { 0 }
-}
-
-/// Reads an operand of `bits`-bit elements: a lane of half h holds, in element s from its low bits on, the k that `k(h, s)` says.
-#[inline(always)]
-pub(super) fn operand<T: Copy, const K: usize>(
-    vgpr: &Vgprs,
-    first: u8,
-    bits: usize,
-    zero: T,
-    k: impl Fn(usize, usize) -> usize,
-    convert: impl Fn(u32, usize) -> T,
-) -> Operand<T, K> {
-    let mut out = [[zero; N]; K];
-    read_operand(&mut out, vgpr, first, bits, k, convert);
-    out
-}
-
-/// [`operand`] to where there is room already.
-#[inline(always)]
-fn read_operand<T: Copy, const K: usize>(
-    out: &mut Operand<T, K>,
-    vgpr: &Vgprs,
-    first: u8,
-    bits: usize,
-    k: impl Fn(usize, usize) -> usize,
-    convert: impl Fn(u32, usize) -> T,
-) {
-    for s in 0..K / 2 {
-        let lanes = &vgpr[first.wrapping_add((s * bits / 32) as u8) as usize];
-        for half in 0..2 {
-            let row = &mut out[k(half, s)];
-            for n in 0..N {
-                row[n] = convert(lanes[half * N + n] >> (s * bits % 32), s);
-            }
-        }
-    }
-}
-
-// Positions of k: of a dense operand with 16-bit elements, of any other dense one, and of B beside a sparse A.
-#[inline(always)]
-pub(super) fn k_dense16(half: usize, s: usize) -> usize {
-    8 * (s / 4) + 4 * half + s % 4
-}
-#[inline(always)]
-pub(super) fn k_linear<const K: usize>(half: usize, s: usize) -> usize {
-    K / 2 * half + s
-}
-#[inline(always)]
-pub(super) fn k_sparse_b16(half: usize, s: usize) -> usize {
-    16 * (s / 8) + 8 * half + s % 8
-}
-
-/// The sign bits of neg_lo (even elements) and neg_hi (odd ones) for 16-bit elements of source n.
-#[inline(always)]
-pub(super) fn signs(inst: &Inst, n: usize) -> [u32; 2] {
-    [(inst.mods.neg as u32 >> n & 1) << 15, (inst.mods.abs as u32 >> n & 1) << 15]
-}
-
-/// 16-bit float formats.
-trait Half {
+/// 16-bit factors.
+pub trait Half: Factor {
+    /// The value.
     fn to_f32(bits: u32) -> f32;
 }
-struct F16;
 impl Half for F16 {
     #[inline(always)]
     fn to_f32(bits: u32) -> f32 {
         f16_to_f32(bits)
     }
 }
-struct Bf16;
 impl Half for Bf16 {
     #[inline(always)]
     fn to_f32(bits: u32) -> f32 {
         f32::from_bits(bits << 16)
     }
+}
+
+/// 8-bit factors.
+pub trait Byte: Factor {
+    /// The value of each code.
+    fn values() -> &'static [f32; 256];
+}
+impl Byte for Fp8 {
+    fn values() -> &'static [f32; 256] {
+        &fp8::FP8_VALUES
+    }
+}
+impl Byte for Bf8 {
+    fn values() -> &'static [f32; 256] {
+        &fp8::BF8_VALUES
+    }
+}
+
+/// Whether MODE is as at a launch, or the exact sums are to be made.
+#[inline(always)]
+fn is_launch_mode(cx: &Cx) -> bool {
+    cx.wave.mode & MODE_FIELDS == DEFAULT_MODE
 }
 
 #[inline(always)]
@@ -113,9 +68,9 @@ fn operand16<H: Half, const K: usize>(
 }
 
 #[inline(always)]
-fn operand8<const K: usize>(cx: &Cx, first: u8, bf8: bool) -> Operand<f32, K> {
-    let table = fp8::table(bf8);
-    operand(&cx.wave.vgpr, first, 8, 0.0, k_linear::<K>, |bits, _| table[(bits & 0xff) as usize])
+fn operand8<B: Byte, const K: usize>(cx: &Cx, inst: &Inst, n: usize) -> Operand<f32, K> {
+    let values = B::values();
+    operand(&cx.wave.vgpr, number(inst.src[n]), 8, 0.0, k_linear::<K>, |bits, _| values[(bits & 0xff) as usize])
 }
 
 #[inline(always)]
@@ -125,36 +80,6 @@ fn integers<const K: usize>(cx: &Cx, inst: &Inst, n: usize, bits: usize) -> Oper
     operand(&cx.wave.vgpr, number(inst.src[n]), bits, 0, k_linear::<K>, |raw, _| {
         if signed { (raw << unused) as i32 >> unused } else { (raw << unused >> unused) as i32 }
     })
-}
-
-/// C or D in 32-bit elements: row 8h + e lies in register e of half h.
-#[inline(always)]
-pub(super) fn tile32(cx: &Cx, src: Src) -> Tile<u32> {
-    let mut tile = [[0; N]; N];
-    for (row, out) in tile.iter_mut().enumerate() {
-        match src {
-            Src::Vgpr(first) => {
-                let lanes = &cx.wave.vgpr[first.wrapping_add(row as u8 % 8) as usize];
-                out.copy_from_slice(&lanes[row / 8 * N..][..N]);
-            }
-            other => *out = [cx.wave.scalar(other); N],
-        }
-    }
-    tile
-}
-
-#[inline(always)]
-pub(super) fn put32(cx: &mut Cx, dst: u8, tile: &Tile<u32>) -> Step {
-    write32(&mut cx.wave.vgpr, dst, tile);
-    Ok(Flow::Next)
-}
-
-#[inline(always)]
-fn write32(vgpr: &mut Vgprs, dst: u8, tile: &Tile<u32>) {
-    for (row, values) in tile.iter().enumerate() {
-        let lanes = &mut vgpr[dst.wrapping_add(row as u8 % 8) as usize];
-        lanes[row / 8 * N..][..N].copy_from_slice(values);
-    }
 }
 
 /// C as f32, with the modifiers of a dense operation's third source.
@@ -261,8 +186,12 @@ fn bits(tile: &Tile<f32>) -> Tile<u32> {
     bytemuck::cast(*tile)
 }
 
+/// A dense operation of 16-bit factors into f32.
 #[inline(always)]
-fn half_to_f32<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
+pub fn half_to_f32<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
+    if !is_launch_mode(cx) {
+        return matrix_sums::half_to_f32::<H>(cx, inst);
+    }
     let (arch, half) = (cx.arch, PhantomData::<H>);
     OPERANDS.with_borrow_mut(|operands| {
         #[cfg(target_arch = "x86_64")]
@@ -344,20 +273,13 @@ impl<H: Half, M: Multiplier> pulp::NullaryFnOnce for HalfToF32<'_, '_, H, M> {
     }
 }
 
-/// `v_wmma_f32_16x16x16_f16`.
-pub fn f32_f16(cx: &mut Cx, inst: &Inst) -> Step {
-    half_to_f32::<F16>(cx, inst)
-}
-
-/// `v_wmma_f32_16x16x16_bf16`.
-pub fn f32_bf16(cx: &mut Cx, inst: &Inst) -> Step {
-    half_to_f32::<Bf16>(cx, inst)
-}
-
-/// `v_wmma_f32_16x16x16` of fp8 (false) and bf8 (true) operands.
-pub fn f32_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
+/// A dense operation of 8-bit factors into f32.
+pub fn byte_to_f32<A: Byte, B: Byte>(cx: &mut Cx, inst: &Inst) -> Step {
+    if !is_launch_mode(cx) {
+        return matrix_sums::byte_to_f32::<A, B>(cx, inst);
+    }
     let mut c = c_f32(cx, inst);
-    let [a, b] = [0, 1].map(|n| operand8::<16>(cx, number(inst.src[n]), bf8[n]));
+    let (a, b) = (operand8::<A, 16>(cx, inst, 0), operand8::<B, 16>(cx, inst, 1));
     cx.arch.dispatch(Multiply { a: &a, b: &b, c: &mut c });
     put32(cx, inst.dst, &bits(&c))
 }
@@ -385,34 +307,6 @@ pub fn i32_iu4_k32(cx: &mut Cx, inst: &Inst) -> Step {
     dense_integers::<32>(cx, inst, 4)
 }
 
-/// One kept element of a sparse A: for each row, its value's place in the operand and the k it stands for.
-pub(super) struct Kept<const S: usize> {
-    /// Slot of the compressed operand, as `operand` with a linear k has them: S/2 of half 0, then S/2 of half 1.
-    pub(super) slot: [usize; S],
-    /// `[slot position][row]`: k.
-    pub(super) k: [[u8; N]; S],
-}
-
-/// Reads the index register: of each four k, element pairs keep the two that two bits each say. `base(h, i)` is the first k of pair i of
-/// a lane of half h. Slots come in increasing k.
-pub(super) fn kept<const S: usize>(cx: &Cx, inst: &Inst, base: impl Fn(usize, usize) -> usize) -> Kept<S> {
-    let index = &cx.wave.vgpr[number(inst.src[2]) as usize];
-    let shift = if inst.mods.opsel & 1 != 0 { 16 } else { 0 };
-    let mut order: Vec<(usize, usize, usize)> = (0..2)
-        .flat_map(|half| (0..S / 2).map(move |s| (half, s)))
-        .map(|(half, s)| (base(half, s / 2), half, s))
-        .collect();
-    order.sort_by_key(|&(first, _, s)| (first, s));
-    let mut out = Kept { slot: [0; S], k: [[0; N]; S] };
-    for (position, (first, half, s)) in order.into_iter().enumerate() {
-        out.slot[position] = half * S / 2 + s;
-        for n in 0..N {
-            out.k[position][n] = (first as u32 + (index[half * N + n] >> (shift + 2 * s) & 3)) as u8;
-        }
-    }
-    out
-}
-
 #[inline(always)]
 fn multiply_sparse<const S: usize, const K: usize>(
     a: &Operand<f32, S>,
@@ -430,16 +324,12 @@ fn multiply_sparse<const S: usize, const K: usize>(
     }
 }
 
-/// First k of pair i of half h: 16-bit elements, and the others with K in all.
-pub(super) fn base16(half: usize, i: usize) -> usize {
-    16 * (i / 2) + 8 * half + 4 * (i % 2)
-}
-pub(super) fn base_linear<const K: usize>(half: usize, i: usize) -> usize {
-    K / 2 * half + 4 * i
-}
-
+/// A sparse operation of 16-bit factors into f32.
 #[inline(always)]
-fn sparse_half<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
+pub fn sparse_half_to_f32<H: Half>(cx: &mut Cx, inst: &Inst) -> Step {
+    if !is_launch_mode(cx) {
+        return matrix_sums::sparse_half_to_f32::<H>(cx, inst);
+    }
     let mut c = destination32(cx, inst);
     let kept = kept::<16>(cx, inst, base16);
     let a = operand16::<H, 16>(cx, inst, 0, k_linear::<16>);
@@ -453,22 +343,14 @@ fn destination32(cx: &Cx, inst: &Inst) -> Tile<f32> {
     tile32(cx, Src::Vgpr(inst.dst)).map(|row| row.map(f32::from_bits))
 }
 
-/// `v_swmmac_f32_16x16x32_f16`.
-pub fn sparse_f32_f16(cx: &mut Cx, inst: &Inst) -> Step {
-    sparse_half::<F16>(cx, inst)
-}
-
-/// `v_swmmac_f32_16x16x32_bf16`.
-pub fn sparse_f32_bf16(cx: &mut Cx, inst: &Inst) -> Step {
-    sparse_half::<Bf16>(cx, inst)
-}
-
-/// `v_swmmac_f32_16x16x32` of fp8 (false) and bf8 (true) operands.
-pub fn sparse_f32_fp8(cx: &mut Cx, inst: &Inst, bf8: [bool; 2]) -> Step {
+/// A sparse operation of 8-bit factors into f32.
+pub fn sparse_byte_to_f32<A: Byte, B: Byte>(cx: &mut Cx, inst: &Inst) -> Step {
+    if !is_launch_mode(cx) {
+        return matrix_sums::sparse_byte_to_f32::<A, B>(cx, inst);
+    }
     let mut c = destination32(cx, inst);
     let kept = kept::<16>(cx, inst, base_linear::<32>);
-    let a = operand8::<16>(cx, number(inst.src[0]), bf8[0]);
-    let b = operand8::<32>(cx, number(inst.src[1]), bf8[1]);
+    let (a, b) = (operand8::<A, 16>(cx, inst, 0), operand8::<B, 32>(cx, inst, 1));
     cx.arch.dispatch(MultiplySparse { a: &a, kept: &kept, b: &b, c: &mut c });
     put32(cx, inst.dst, &bits(&c))
 }

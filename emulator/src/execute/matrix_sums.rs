@@ -1,22 +1,15 @@
 //! WMMA and SWMMAC of floats in the machine's own sums ([`super::sums`]): steps of four products in increasing k, each rounded to the
 //! format of the result. That is how 16-bit dense operations were measured; that sparse and 8-bit ones step likewise (a sparse one through
-//! what is kept) is assumed. Forms with f32 results have a faster way in [`super::matrix`] for the mode of a launch; how registers hold
-//! tiles is there as well.
+//! what is kept) is assumed. Forms with f32 results come here only where MODE is not as at a launch; else [`super::matrix`] has a faster
+//! way.
 
-use super::matrix::{
-    Kept, N, Operand, Tile, base_linear, base16, k_dense16, k_linear, k_sparse_b16, kept, number, operand, put32,
-    signs, tile32,
-};
-use super::packed::{DEFAULT_MODE, MODE_FIELDS};
 use super::sums::{Bf16, F16, Factor, Sum, ToBf16, ToF16, ToF32, step};
+use super::tiles::{
+    Kept, Operand, Tile, base_linear, base16, k_dense16, k_linear, k_sparse_b16, kept, number, operand, put16, put32,
+    signs, tile16, tile32,
+};
 use crate::isa::{Inst, Src};
-use crate::wave::{Cx, Exec, Flow, Step};
-
-/// `fast` in the mode of a launch, else `exact`.
-#[inline(always)]
-pub fn by_mode(cx: &mut Cx, inst: &Inst, fast: Exec, exact: Exec) -> Step {
-    if cx.wave.mode & MODE_FIELDS == DEFAULT_MODE { fast(cx, inst) } else { exact(cx, inst) }
-}
+use crate::wave::{Cx, Step};
 
 /// Factors of 16 bits, signs applied.
 fn halves<const K: usize>(cx: &Cx, inst: &Inst, n: usize, k: impl Fn(usize, usize) -> usize) -> Operand<u32, K> {
@@ -27,28 +20,6 @@ fn halves<const K: usize>(cx: &Cx, inst: &Inst, n: usize, k: impl Fn(usize, usiz
 /// Factors of 8 bits.
 fn bytes<const K: usize>(cx: &Cx, inst: &Inst, n: usize) -> Operand<u32, K> {
     operand(&cx.wave.vgpr, number(inst.src[n]), 8, 0, k_linear::<K>, |bits, _| bits & 0xff)
-}
-
-/// C or D in 16-bit elements: rows 8h + 2v and 8h + 2v + 1 lie in register v of half h.
-fn tile16(cx: &Cx, src: Src) -> Tile<u32> {
-    std::array::from_fn(|row| {
-        let lanes = match src {
-            Src::Vgpr(first) => cx.wave.vgpr[first.wrapping_add((row % 8 / 2) as u8) as usize],
-            other => [cx.wave.scalar(other); 32],
-        };
-        std::array::from_fn(|n| lanes[row / 8 * N + n] >> (16 * (row % 2)) & 0xffff)
-    })
-}
-
-fn put16(cx: &mut Cx, dst: u8, tile: &Tile<u32>) -> Step {
-    for v in 0..4 {
-        let lanes = &mut cx.wave.vgpr[dst.wrapping_add(v as u8) as usize];
-        for (lane, out) in lanes.iter_mut().enumerate() {
-            let row = 8 * (lane / N) + 2 * v;
-            *out = tile[row][lane % N] | tile[row + 1][lane % N] << 16;
-        }
-    }
-    Ok(Flow::Next)
 }
 
 /// C of a dense operation: neg_hi is its absolute value, neg_lo its sign, the bit `sign`.

@@ -21,5 +21,6 @@ pub mod plain;
 pub mod scalar;
 pub mod soft_float;
 pub mod sums;
+pub mod tiles;
 pub mod transcendental;
 pub mod transpose;

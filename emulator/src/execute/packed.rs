@@ -12,7 +12,7 @@ use half::f16;
 /// Rounding to nearest even, all denormals kept, f16 overflow to infinity: these bits of MODE at a launch.
 pub(super) const DEFAULT_MODE: u32 = 0xf0;
 /// Rounding, denormals, FP16_OVFL.
-pub(super) const MODE_FIELDS: u32 = 1 << 23 | 0xff;
+pub(super) const MODE_FIELDS: u32 = soft::FP16_OVFL | 0xff;
 
 fn unsupported<T>(inst: &Inst, what: impl std::fmt::Display) -> Result<T, Box<Fault>> {
     Err(Box::new(Fault::Unsupported(format!("{} {what}", inst.row.name))))
@@ -80,7 +80,7 @@ pub fn wrapping(cx: &mut Cx, inst: &Inst, f: impl Fn(u16, u16) -> u16) -> Step {
 }
 
 /// The bits of MODE that concern f16, and their value where f32 arithmetic gives the same.
-const F16_FIELDS: u32 = 1 << 23 | 0xcc;
+const F16_FIELDS: u32 = soft::FP16_OVFL | 0xcc;
 const F16_LAUNCH: u32 = 0xc0;
 
 /// f16 operations. `host` computes in f32, to be rounded once more: for sums, products, minima and maxima of two f16 the second rounding

@@ -11,6 +11,9 @@ use half::f16;
 use rustc_apfloat::ieee::{Double, Half, Quad, Single};
 use rustc_apfloat::{Float, FloatConvert, Round, Status, StatusAnd};
 
+/// MODE's field that makes what is too large for f16 or an 8-bit format its largest number.
+pub const FP16_OVFL: u32 = 1 << 23;
+
 /// A float format of the vector and scalar units.
 pub trait Soft: Copy {
     /// Digits of the significand behind the point.
@@ -153,8 +156,7 @@ pub fn overflow<T: Soft>(mode: u32, negative: bool) -> T {
         Round::TowardZero => false,
         _ => true,
     };
-    // FP16_OVFL.
-    let saturates = T::EXPONENT == 5 && mode >> 23 & 1 != 0;
+    let saturates = T::EXPONENT == 5 && mode & FP16_OVFL != 0;
     let size = infinity::<T>() - (!to_infinity || saturates) as u64;
     T::from_encoding(if negative { sign_bit::<T>() | size } else { size })
 }
@@ -418,8 +420,8 @@ mod tests {
             [0, 1, 2, 3].map(|way| add(LAUNCH | way << 2, low, low).to_bits()),
             [0xfc00, 0xfbff, 0xfc00, 0xfbff]
         );
-        assert_eq!(add(LAUNCH | 1 << 23, big, big).to_bits(), 0x7bff);
-        assert_eq!(add(LAUNCH | 1 << 23, f16::INFINITY, big).to_bits(), 0x7c00);
+        assert_eq!(add(LAUNCH | FP16_OVFL, big, big).to_bits(), 0x7bff);
+        assert_eq!(add(LAUNCH | FP16_OVFL, f16::INFINITY, big).to_bits(), 0x7c00);
         assert_eq!(sub(LAUNCH, f32::INFINITY, f32::INFINITY).to_bits(), 0xffc0_0000);
         assert_eq!(fma(LAUNCH, 0.0, f32::INFINITY, f32::NAN).to_bits(), 0xffc0_0000);
         assert_eq!(add(LAUNCH, f32::from_bits(0x7f80_0001), f32::NAN).to_bits(), 0x7fc0_0001);

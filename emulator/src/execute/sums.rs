@@ -4,6 +4,8 @@
 //! and cut off downwards, and the result is rounded once. MODE's rounding and denormals have no say, FP16_OVFL has.
 //! Registers, modifiers and the order of steps are not here.
 
+use super::soft_float::FP16_OVFL;
+
 /// A format of factors.
 pub trait Factor {
     /// Bits of the exponent.
@@ -157,8 +159,6 @@ impl Sum for ToF16 {
     }
 }
 
-/// MODE's field that makes what is too large the largest f16.
-const FP16_OVFL: u32 = 1 << 23;
 /// What a factor that is no number gives, and an invalid product of 16-bit factors.
 const FACTOR_NAN: u32 = 0xffc0_0a3d;
 const INVALID: u32 = 0xffc0_0000;

@@ -1,15 +1,16 @@
 //! What the forms of a vector ALU row allow, as bits of [`super::Row::flags`]. Formats outside VOP1, VOP2, VOPC and VOP3 have their own.
 
 use super::Ty;
+use crate::execute::soft_float::FP16_OVFL;
 
 /// MODE bits that the row's arithmetic depends on, at their places in MODE.
-pub const MODE: u32 = MODE_F32 | MODE_F16_F64 | 1 << 23;
+pub const MODE: u32 = MODE_F32 | MODE_F16_F64 | MODE_OVERFLOW;
 /// f32 rounding and denormals.
 pub const MODE_F32: u32 = 0x33;
 /// f16 and f64 rounding and denormals.
 pub const MODE_F16_F64: u32 = 0xcc;
 /// FP16_OVFL, where an f16 result could overflow.
-pub const MODE_OVERFLOW: u32 = 1 << 23;
+pub const MODE_OVERFLOW: u32 = FP16_OVFL;
 
 /// Source 0 takes abs and neg; sources 1 and 2 are the next bits.
 pub const MOD_0: u32 = 1 << 8;

@@ -3,8 +3,8 @@
 
 use super::operand::{LITERAL, is_inline, src, src_text, vgpr, vgpr_text};
 use super::{DecodeError, Format, Inst, Row, Src, Ty, dpp, row};
-use crate::execute::matrix_sums::by_mode;
-use crate::execute::{dot, float, matrix, matrix_sums, packed, scalar, soft_float as soft, sums};
+use crate::execute::sums::{self, Bf8, Fp8};
+use crate::execute::{dot, float, matrix, matrix_sums, packed, scalar, soft_float as soft};
 use crate::wave::Exec;
 
 /// Halves picked by op_sel and op_sel_hi; integers.
@@ -35,6 +35,9 @@ const fn two(op: u16, name: &'static str, ty: Ty, kind: u32, exec: Exec) -> Row 
 }
 const fn three(op: u16, name: &'static str, d: Ty, s: [Ty; 3], kind: u32, exec: Exec) -> Row {
     Row { op, name, d, s, flags: kind, exec }
+}
+const fn sparse(op: u16, name: &'static str, d: Ty, [a, b]: [Ty; 2], kind: u32, exec: Exec) -> Row {
+    three(op, name, d, [a, b, B32], SPARSE | kind, exec)
 }
 
 use Ty::{B32, B64, B128, B256, Bf16, F16, F32, I32, PkB16, PkBf16, PkF16, U32};
@@ -86,86 +89,28 @@ pub static ROWS: &[Row] = &[
     three(37, "v_dot4_f32_bf8_fp8", F32, [B32, B32, F32], DOT_FP8, dot::dot4_bf8_fp8),
     three(38, "v_dot4_f32_fp8_fp8", F32, [B32, B32, F32], DOT_FP8, dot::dot4_fp8_fp8),
     three(39, "v_dot4_f32_bf8_bf8", F32, [B32, B32, F32], DOT_FP8, dot::dot4_bf8_bf8),
-    three(64, "v_wmma_f32_16x16x16_f16", B256, [B128, B128, F32], WMMA_FLOAT, |cx, i| {
-        by_mode(cx, i, matrix::f32_f16, matrix_sums::half_to_f32::<sums::F16>)
-    }),
-    three(65, "v_wmma_f32_16x16x16_bf16", B256, [B128, B128, F32], WMMA_FLOAT, |cx, i| {
-        by_mode(cx, i, matrix::f32_bf16, matrix_sums::half_to_f32::<sums::Bf16>)
-    }),
+    three(64, "v_wmma_f32_16x16x16_f16", B256, [B128, B128, F32], WMMA_FLOAT, matrix::half_to_f32::<sums::F16>),
+    three(65, "v_wmma_f32_16x16x16_bf16", B256, [B128, B128, F32], WMMA_FLOAT, matrix::half_to_f32::<sums::Bf16>),
     three(66, "v_wmma_f16_16x16x16_f16", B128, [B128, B128, F16], WMMA_FLOAT, matrix_sums::f16_f16),
     three(67, "v_wmma_bf16_16x16x16_bf16", B128, [B128, B128, Bf16], WMMA_FLOAT, matrix_sums::bf16_bf16),
     three(68, "v_wmma_i32_16x16x16_iu8", B256, [B64, B64, I32], WMMA_INT, matrix::i32_iu8),
     three(69, "v_wmma_i32_16x16x16_iu4", B256, [B32, B32, I32], WMMA_INT, matrix::i32_iu4),
-    three(70, "v_wmma_f32_16x16x16_fp8_fp8", B256, [B64, B64, F32], WMMA_FP8, |cx, i| {
-        by_mode(cx, i, |cx, i| matrix::f32_fp8(cx, i, [false, false]), matrix_sums::byte_to_f32::<sums::Fp8, sums::Fp8>)
-    }),
-    three(71, "v_wmma_f32_16x16x16_fp8_bf8", B256, [B64, B64, F32], WMMA_FP8, |cx, i| {
-        by_mode(cx, i, |cx, i| matrix::f32_fp8(cx, i, [false, true]), matrix_sums::byte_to_f32::<sums::Fp8, sums::Bf8>)
-    }),
-    three(72, "v_wmma_f32_16x16x16_bf8_fp8", B256, [B64, B64, F32], WMMA_FP8, |cx, i| {
-        by_mode(cx, i, |cx, i| matrix::f32_fp8(cx, i, [true, false]), matrix_sums::byte_to_f32::<sums::Bf8, sums::Fp8>)
-    }),
-    three(73, "v_wmma_f32_16x16x16_bf8_bf8", B256, [B64, B64, F32], WMMA_FP8, |cx, i| {
-        by_mode(cx, i, |cx, i| matrix::f32_fp8(cx, i, [true, true]), matrix_sums::byte_to_f32::<sums::Bf8, sums::Bf8>)
-    }),
+    three(70, "v_wmma_f32_16x16x16_fp8_fp8", B256, [B64, B64, F32], WMMA_FP8, matrix::byte_to_f32::<Fp8, Fp8>),
+    three(71, "v_wmma_f32_16x16x16_fp8_bf8", B256, [B64, B64, F32], WMMA_FP8, matrix::byte_to_f32::<Fp8, Bf8>),
+    three(72, "v_wmma_f32_16x16x16_bf8_fp8", B256, [B64, B64, F32], WMMA_FP8, matrix::byte_to_f32::<Bf8, Fp8>),
+    three(73, "v_wmma_f32_16x16x16_bf8_bf8", B256, [B64, B64, F32], WMMA_FP8, matrix::byte_to_f32::<Bf8, Bf8>),
     three(74, "v_wmma_i32_16x16x32_iu4", B256, [B64, B64, I32], WMMA_INT, matrix::i32_iu4_k32),
-    three(80, "v_swmmac_f32_16x16x32_f16", B256, [B128, B256, B32], SPARSE | WMMA_FLOAT, |cx, i| {
-        by_mode(cx, i, matrix::sparse_f32_f16, matrix_sums::sparse_half_to_f32::<sums::F16>)
-    }),
-    three(81, "v_swmmac_f32_16x16x32_bf16", B256, [B128, B256, B32], SPARSE | WMMA_FLOAT, |cx, i| {
-        by_mode(cx, i, matrix::sparse_f32_bf16, matrix_sums::sparse_half_to_f32::<sums::Bf16>)
-    }),
-    three(82, "v_swmmac_f16_16x16x32_f16", B128, [B128, B256, B32], SPARSE | WMMA_FLOAT, matrix_sums::sparse_f16_f16),
-    three(
-        83,
-        "v_swmmac_bf16_16x16x32_bf16",
-        B128,
-        [B128, B256, B32],
-        SPARSE | WMMA_FLOAT,
-        matrix_sums::sparse_bf16_bf16,
-    ),
-    three(84, "v_swmmac_i32_16x16x32_iu8", B256, [B64, B128, B32], SPARSE | WMMA_INT, matrix::sparse_i32_iu8),
-    three(85, "v_swmmac_i32_16x16x32_iu4", B256, [B32, B64, B32], SPARSE | WMMA_INT, matrix::sparse_i32_iu4),
-    three(
-        86,
-        "v_swmmac_i32_16x16x64_iu4",
-        B256,
-        [B64, B128, B32],
-        SPARSE | WMMA_INT | WHOLE_INDEX,
-        matrix::sparse_i32_iu4_k64,
-    ),
-    three(87, "v_swmmac_f32_16x16x32_fp8_fp8", B256, [B64, B128, B32], SPARSE | WMMA_FP8, |cx, i| {
-        by_mode(
-            cx,
-            i,
-            |cx, i| matrix::sparse_f32_fp8(cx, i, [false, false]),
-            matrix_sums::sparse_byte_to_f32::<sums::Fp8, sums::Fp8>,
-        )
-    }),
-    three(88, "v_swmmac_f32_16x16x32_fp8_bf8", B256, [B64, B128, B32], SPARSE | WMMA_FP8, |cx, i| {
-        by_mode(
-            cx,
-            i,
-            |cx, i| matrix::sparse_f32_fp8(cx, i, [false, true]),
-            matrix_sums::sparse_byte_to_f32::<sums::Fp8, sums::Bf8>,
-        )
-    }),
-    three(89, "v_swmmac_f32_16x16x32_bf8_fp8", B256, [B64, B128, B32], SPARSE | WMMA_FP8, |cx, i| {
-        by_mode(
-            cx,
-            i,
-            |cx, i| matrix::sparse_f32_fp8(cx, i, [true, false]),
-            matrix_sums::sparse_byte_to_f32::<sums::Bf8, sums::Fp8>,
-        )
-    }),
-    three(90, "v_swmmac_f32_16x16x32_bf8_bf8", B256, [B64, B128, B32], SPARSE | WMMA_FP8, |cx, i| {
-        by_mode(
-            cx,
-            i,
-            |cx, i| matrix::sparse_f32_fp8(cx, i, [true, true]),
-            matrix_sums::sparse_byte_to_f32::<sums::Bf8, sums::Bf8>,
-        )
-    }),
+    sparse(80, "v_swmmac_f32_16x16x32_f16", B256, [B128, B256], WMMA_FLOAT, matrix::sparse_half_to_f32::<sums::F16>),
+    sparse(81, "v_swmmac_f32_16x16x32_bf16", B256, [B128, B256], WMMA_FLOAT, matrix::sparse_half_to_f32::<sums::Bf16>),
+    sparse(82, "v_swmmac_f16_16x16x32_f16", B128, [B128, B256], WMMA_FLOAT, matrix_sums::sparse_f16_f16),
+    sparse(83, "v_swmmac_bf16_16x16x32_bf16", B128, [B128, B256], WMMA_FLOAT, matrix_sums::sparse_bf16_bf16),
+    sparse(84, "v_swmmac_i32_16x16x32_iu8", B256, [B64, B128], WMMA_INT, matrix::sparse_i32_iu8),
+    sparse(85, "v_swmmac_i32_16x16x32_iu4", B256, [B32, B64], WMMA_INT, matrix::sparse_i32_iu4),
+    sparse(86, "v_swmmac_i32_16x16x64_iu4", B256, [B64, B128], WMMA_INT | WHOLE_INDEX, matrix::sparse_i32_iu4_k64),
+    sparse(87, "v_swmmac_f32_16x16x32_fp8_fp8", B256, [B64, B128], WMMA_FP8, matrix::sparse_byte_to_f32::<Fp8, Fp8>),
+    sparse(88, "v_swmmac_f32_16x16x32_fp8_bf8", B256, [B64, B128], WMMA_FP8, matrix::sparse_byte_to_f32::<Fp8, Bf8>),
+    sparse(89, "v_swmmac_f32_16x16x32_bf8_fp8", B256, [B64, B128], WMMA_FP8, matrix::sparse_byte_to_f32::<Bf8, Fp8>),
+    sparse(90, "v_swmmac_f32_16x16x32_bf8_bf8", B256, [B64, B128], WMMA_FP8, matrix::sparse_byte_to_f32::<Bf8, Bf8>),
 ];
 
 fn kind(row: &Row) -> u32 {

@@ -140,9 +140,9 @@ impl Shade {
     }
 }
 
-pub(super) type SharedPage = Arc<Mutex<Shade>>;
+type SharedPage = Arc<Mutex<Shade>>;
 
-/// What all workgroups of a launch share.
+/// What all workgroups of a launch share: its segments, and the shadow of global memory.
 pub struct Shadow {
     pub(super) segments: Segments,
     shards: Vec<Mutex<HashMap<u64, SharedPage>>>,
