@@ -156,16 +156,15 @@ pub(super) unsafe fn product<
                     }
                 }
             }
-            if $step == last {
-                break;
+            if $step < last {
+                // SAFETY: the steps are the same for all waves.
+                unsafe { barrier() };
             }
-            // SAFETY: the steps are the same for all waves.
-            unsafe { barrier() };
         };
     }
     // Two steps at a time, so that stages and sets are not chosen at run time.
     let mut at = 0;
-    loop {
+    while at < last {
         if AHEAD == 2 {
             step!(at, 0, stage, odd);
         } else {
@@ -173,6 +172,10 @@ pub(super) unsafe fn product<
         }
         step!(at + 1, stage, 0, even);
         at += 2;
+    }
+    // K is a multiple of 64, so that only steps of 64 can be odd in number.
+    if PIECES == 8 && at == last {
+        step!(last, 0, stage, even);
     }
     acc
 }
