@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
+use crate::captures::Captures;
 use crate::cuda::{Cuda, Handle, Status, cuda};
 use crate::image;
 use crate::ptx::Entry;
@@ -84,6 +85,14 @@ fn loaded() -> MutexGuard<'static, Option<Loaded>> {
         contexts: HashMap::new(),
     });
     guard
+}
+
+static CAPTURES: Captures = Captures::new();
+
+/// Waits until the card is idle, outside of other threads' captures.
+fn wait_for_the_card() -> Status {
+    // SAFETY: takes nothing.
+    CAPTURES.outside(|| driver(|cuda| unsafe { (cuda.cuCtxSynchronize)() }))
 }
 
 macro_rules! exports {
@@ -199,8 +208,7 @@ exports! {
         if pointer.is_null() {
             return SUCCESS;
         }
-        // SAFETY: takes nothing.
-        status(done(driver(|cuda| unsafe { (cuda.cuCtxSynchronize)() })).and_then(|()| {
+        status(done(wait_for_the_card()).and_then(|()| {
             // SAFETY: an address that `hipMalloc` gave: point 1.
             done(driver(|cuda| unsafe { (cuda.cuMemFree_v2)(pointer as u64) }))
         }))
@@ -222,6 +230,7 @@ exports! {
     }
     /// Ends a stream.
     fn hipStreamDestroy(stream: Handle) {
+        CAPTURES.end(stream as usize);
         // SAFETY: point 1.
         driver(|cuda| unsafe { (cuda.cuStreamDestroy_v2)(stream) })
     }
@@ -232,8 +241,7 @@ exports! {
     }
     /// Waits for the card.
     fn hipDeviceSynchronize() {
-        // SAFETY: takes nothing.
-        driver(|cuda| unsafe { (cuda.cuCtxSynchronize)() })
+        wait_for_the_card()
     }
     /// A new event.
     fn hipEventCreate(out: *mut Handle) {
@@ -324,12 +332,14 @@ exports! {
     /// Starts a capture; the modes' numbers are CUDA's.
     fn hipStreamBeginCapture(stream: Handle, mode: c_int) {
         // SAFETY: point 1.
-        driver(|cuda| unsafe { (cuda.cuStreamBeginCapture_v2)(stream, mode) })
+        CAPTURES.begin(stream as usize, || driver(|cuda| unsafe { (cuda.cuStreamBeginCapture_v2)(stream, mode) }))
     }
     /// Ends a capture.
     fn hipStreamEndCapture(stream: Handle, out: *mut Handle) {
         // SAFETY: point 1.
-        driver(|cuda| unsafe { (cuda.cuStreamEndCapture)(stream, out) })
+        let status = driver(|cuda| unsafe { (cuda.cuStreamEndCapture)(stream, out) });
+        CAPTURES.end(stream as usize);
+        status
     }
     /// Makes a graph executable. No node and no log are reported.
     fn hipGraphInstantiate(
