@@ -7,7 +7,6 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use crate::captures::Captures;
 use crate::cuda::{Cuda, Handle, Status, cuda};
 use crate::image;
 use crate::ptx::Entry;
@@ -85,14 +84,6 @@ fn loaded() -> MutexGuard<'static, Option<Loaded>> {
         contexts: HashMap::new(),
     });
     guard
-}
-
-static CAPTURES: Captures = Captures::new();
-
-/// Waits until the card is idle, outside of other threads' captures.
-fn wait_for_the_card() -> Status {
-    // SAFETY: takes nothing.
-    CAPTURES.outside(|| driver(|cuda| unsafe { (cuda.cuCtxSynchronize)() }))
 }
 
 macro_rules! exports {
@@ -208,7 +199,8 @@ exports! {
         if pointer.is_null() {
             return SUCCESS;
         }
-        status(done(wait_for_the_card()).and_then(|()| {
+        // SAFETY: takes nothing.
+        status(done(driver(|cuda| unsafe { (cuda.cuCtxSynchronize)() })).and_then(|()| {
             // SAFETY: an address that `hipMalloc` gave: point 1.
             done(driver(|cuda| unsafe { (cuda.cuMemFree_v2)(pointer as u64) }))
         }))
@@ -230,7 +222,6 @@ exports! {
     }
     /// Ends a stream.
     fn hipStreamDestroy(stream: Handle) {
-        CAPTURES.end(stream as usize);
         // SAFETY: point 1.
         driver(|cuda| unsafe { (cuda.cuStreamDestroy_v2)(stream) })
     }
@@ -241,7 +232,8 @@ exports! {
     }
     /// Waits for the card.
     fn hipDeviceSynchronize() {
-        wait_for_the_card()
+        // SAFETY: takes nothing.
+        driver(|cuda| unsafe { (cuda.cuCtxSynchronize)() })
     }
     /// A new event.
     fn hipEventCreate(out: *mut Handle) {
@@ -332,14 +324,12 @@ exports! {
     /// Starts a capture; the modes' numbers are CUDA's.
     fn hipStreamBeginCapture(stream: Handle, mode: c_int) {
         // SAFETY: point 1.
-        CAPTURES.begin(stream as usize, || driver(|cuda| unsafe { (cuda.cuStreamBeginCapture_v2)(stream, mode) }))
+        driver(|cuda| unsafe { (cuda.cuStreamBeginCapture_v2)(stream, mode) })
     }
     /// Ends a capture.
     fn hipStreamEndCapture(stream: Handle, out: *mut Handle) {
         // SAFETY: point 1.
-        let status = driver(|cuda| unsafe { (cuda.cuStreamEndCapture)(stream, out) });
-        CAPTURES.end(stream as usize);
-        status
+        driver(|cuda| unsafe { (cuda.cuStreamEndCapture)(stream, out) })
     }
     /// Makes a graph executable. No node and no log are reported.
     fn hipGraphInstantiate(

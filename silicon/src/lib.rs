@@ -7,7 +7,6 @@
 //! pointers, passed through; statuses are too, because HIP's numbers are CUDA's.
 
 mod abi;
-mod captures;
 mod cuda;
 mod image;
 mod ptx;

@@ -1,5 +1,5 @@
 //! What the decode loop asks of HIP, call by call: a library compiled on the spot stands between the host and the emulator's, forwards
-//! everything and writes down each call that allocates, frees, copies, fills or launches. A process of its own, because captures are.
+//! everything and writes down each call that allocates, frees, copies, fills or launches.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

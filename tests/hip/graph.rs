@@ -2,15 +2,11 @@
 //! holds then, a graph keeps what it uses, and everything a capture cannot record is refused with the stream left as it was.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use zynfer::gpu::code_object::IMAGE;
 use zynfer::hip::kernels::{Kernels, LaunchError};
 use zynfer::hip::{Buffer, Context, Event, Graph, HipError, Search, Span, Stream, devices};
-
-/// The tests, one at a time: a wait for the whole device, which a dropped module or executable graph makes, spoils every capture under
-/// way (so this file is also a process of its own).
-static ONE: Mutex<()> = Mutex::new(());
 
 const ELEMENTS: usize = 8;
 
@@ -18,18 +14,16 @@ struct Bench {
     context: Arc<Context>,
     stream: Stream,
     kernels: Kernels,
-    _one: MutexGuard<'static, ()>,
 }
 
 impl Bench {
     fn new() -> Self {
-        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let library = Search::emulator().open().expect("cargo builds the emulator's library with this test");
         let device = devices(&library).expect("it lists").remove(0);
         let context = Context::new(&library, device).expect("it opens");
         let stream = Stream::new(&context).expect("a stream");
         let kernels = Kernels::load(&context, IMAGE).unwrap_or_else(|error| panic!("{error}"));
-        Self { context, stream, kernels, _one: one }
+        Self { context, stream, kernels }
     }
 
     fn span(&self, elements: usize) -> Span {
@@ -100,6 +94,29 @@ fn a_graph_does_what_was_recorded_each_time_with_the_data_of_that_time() {
     bench.stream.synchronize().expect("nothing failed");
 }
 
+/// A dropped module, executable or allocation waits for the whole card, which HIP refuses while anything is captured, and spoils the capture.
+#[test]
+fn waits_for_the_card_on_other_threads_leave_captures_alone() {
+    let bench = Bench::new();
+    let [sum, step, copy] = [(); 3].map(|()| bench.span(ELEMENTS));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let context = Bench::new().context;
+            for _ in 0..200 {
+                context.synchronize().expect("no capture of another thread is in its way");
+                drop(Buffer::new(&context, 4096).expect("small"));
+            }
+        });
+        let mut graphs = 0;
+        while !waits.is_finished() || graphs < 50 {
+            let graph = bench.record(&sum, &step, &copy).unwrap_or_else(|error| panic!("graph {graphs}: {error}"));
+            assert_eq!(graph.kernels(), 2);
+            graphs += 1;
+        }
+        waits.join().expect("nothing refused");
+    });
+}
+
 #[test]
 fn one_graph_makes_executables_that_live_apart() {
     let bench = Bench::new();
@@ -128,7 +145,7 @@ fn one_graph_makes_executables_that_live_apart() {
 #[test]
 fn a_graph_keeps_memory_and_kernels_until_the_last_executable_goes() {
     const BYTES: usize = 1 << 30;
-    let Bench { context, stream, kernels, _one } = Bench::new();
+    let Bench { context, stream, kernels } = Bench::new();
     let buffer = Buffer::new(&context, BYTES).expect("a gigabyte of untouched pages");
     let (sum, step) = (buffer.span().part(0, 32).expect("inside"), buffer.span().part(32, 32).expect("inside"));
     let out = Buffer::new(&context, 32).expect("small").span();

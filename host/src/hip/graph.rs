@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::captures::CAPTURES;
 use super::error::HipError;
 use super::ffi::{CAPTURE_THREAD_LOCAL, hipGraph_t, hipGraphExec_t, status};
 use super::memory::{Context, Kept, Span};
@@ -91,9 +92,11 @@ impl<'a> Capture<'a> {
         stream.not_capturing(call)?;
         let context = stream.context();
         context.enter()?;
-        // SAFETY: the handle is live: its owner is borrowed.
-        let status = unsafe { (context.library.hip.hipStreamBeginCapture)(stream.handle(), CAPTURE_THREAD_LOCAL) };
-        context.check(call, status)?;
+        CAPTURES.begin(stream.handle() as usize, || {
+            // SAFETY: the handle is live: its owner is borrowed.
+            let status = unsafe { (context.library.hip.hipStreamBeginCapture)(stream.handle(), CAPTURE_THREAD_LOCAL) };
+            context.check(call, status)
+        })?;
         *stream.recorded.borrow_mut() = Some(Recorded::default());
         Ok(Self { stream, ended: false })
     }
@@ -106,13 +109,17 @@ impl<'a> Capture<'a> {
         self.ended = true;
         let recorded = Arc::new(self.stream.recorded.borrow_mut().take().unwrap_or_default());
         let context = self.stream.context();
-        context.enter()?;
         let mut handle: hipGraph_t = std::ptr::null_mut();
-        // SAFETY: writes one handle to a live local; the stream's handle is live: its owner is borrowed.
-        let status = unsafe { (context.library.hip.hipStreamEndCapture)(self.stream.handle(), &raw mut handle) };
-        context.check("hipStreamEndCapture", status)?;
+        let ended = context.enter().and_then(|()| {
+            // SAFETY: writes one handle to a live local; the stream's handle is live: its owner is borrowed.
+            let status = unsafe { (context.library.hip.hipStreamEndCapture)(self.stream.handle(), &raw mut handle) };
+            context.check("hipStreamEndCapture", status)
+        });
+        CAPTURES.end(self.stream.handle() as usize);
+        ended?;
         if handle.is_null() {
-            return Err(HipError { call: "hipStreamEndCapture", status, detail: "gave no graph".into() });
+            let detail = "gave no graph".into();
+            return Err(HipError { call: "hipStreamEndCapture", status: status::SUCCESS, detail });
         }
         Ok(Graph { context: Arc::clone(context), handle, recorded })
     }

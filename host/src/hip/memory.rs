@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
+use super::captures::CAPTURES;
 use super::device::DeviceInfo;
 use super::error::HipError;
 use super::ffi::status;
@@ -49,11 +50,11 @@ impl Context {
         Ok((free as u64, total as u64))
     }
 
-    /// Waits until every stream of the card is idle.
+    /// Waits until every stream of the card is idle, and before that for captures of other threads to end.
     pub fn synchronize(&self) -> Result<(), HipError> {
         self.enter()?;
         // SAFETY: takes nothing.
-        let status = unsafe { (self.library.hip.hipDeviceSynchronize)() };
+        let status = CAPTURES.outside(|| unsafe { (self.library.hip.hipDeviceSynchronize)() });
         self.check("hipDeviceSynchronize", status)
     }
 
@@ -123,7 +124,7 @@ impl Drop for Allocation {
         // SAFETY: the address came from hipMalloc and is freed once, here, when no Span can reach it. Work queued on it has ended
         // or ends first: hipFree waits for the device.
         // A failure cannot be reported from here, and leaves nothing to be done: the process's memory goes with it.
-        let _ = unsafe { (self.context.library.hip.hipFree)(self.address as *mut c_void) };
+        let _ = CAPTURES.outside(|| unsafe { (self.context.library.hip.hipFree)(self.address as *mut c_void) });
     }
 }
 

@@ -4,6 +4,7 @@
 //! deliberately knows no model and no operation but through their kernels' argument blocks, in [`kernels`] and [`decode`].
 #![allow(unsafe_code, reason = "foreign functions: each block is argued, docs/SAFETY.md says what a launch must keep")]
 
+mod captures;
 pub mod decode;
 pub mod device;
 pub mod error;

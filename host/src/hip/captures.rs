@@ -1,13 +1,16 @@
-//! Captures, and calls that wait for the whole card. A capture of thread-local mode cares, in HIP, for calls of its own thread alone;
-//! NVIDIA's driver gives it up when any thread waits for the context. So who waits for the card first waits for other threads' captures.
+//! Captures, and calls that wait for the whole card. While anything in the process is captured, HIP refuses a wait for the device and
+//! spoils the capture, whichever thread waits. Both belong to values that know nothing of each other: one model is dropped while another
+//! records its first token. So who waits for the card waits for other threads' captures first. What this process does beside this crate is
+//! not covered.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use crate::cuda::Status;
+/// Those of this process: the runtime behind all libraries that are open is one.
+pub(super) static CAPTURES: Captures = Captures::new();
 
 /// The captures under way.
-pub struct Captures {
+pub(super) struct Captures {
     /// Stream and thread of each.
     under_way: Mutex<Vec<(usize, ThreadId)>>,
     ended: Condvar,
@@ -15,7 +18,7 @@ pub struct Captures {
 
 impl Captures {
     /// None.
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Self { under_way: Mutex::new(Vec::new()), ended: Condvar::new() }
     }
 
@@ -23,24 +26,22 @@ impl Captures {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a capture of `stream` on this thread, if `begin` does (its status is 0).
-    pub fn begin(&self, stream: usize, begin: impl FnOnce() -> Status) -> Status {
+    /// Begins a capture of `stream` on this thread, if `begin` does.
+    pub(super) fn begin<E>(&self, stream: usize, begin: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let mut under_way = self.lock();
-        let status = begin();
-        if status == 0 {
-            under_way.push((stream, thread::current().id()));
-        }
-        status
+        begin()?;
+        under_way.push((stream, thread::current().id()));
+        Ok(())
     }
 
-    /// The capture of `stream`, if there is one, has ended or will never end.
-    pub fn end(&self, stream: usize) {
+    /// The capture of `stream` has ended.
+    pub(super) fn end(&self, stream: usize) {
         self.lock().retain(|(other, _)| *other != stream);
         self.ended.notify_all();
     }
 
     /// Calls `wait` once no other thread captures; none begins to meanwhile.
-    pub fn outside<T>(&self, wait: impl FnOnce() -> T) -> T {
+    pub(super) fn outside<T>(&self, wait: impl FnOnce() -> T) -> T {
         let here = thread::current().id();
         let others = |under_way: &mut Vec<(usize, ThreadId)>| under_way.iter().any(|(_, thread)| *thread != here);
         let _held = self.ended.wait_while(self.lock(), others).unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +68,7 @@ mod tests {
                 });
             }
             for _ in 0..1_000 {
-                assert_eq!(captures.begin(7, || 0), 0);
+                assert_eq!(captures.begin(7, || Ok::<(), ()>(())), Ok(()));
                 capturing.store(true, Ordering::Relaxed);
                 thread::yield_now();
                 capturing.store(false, Ordering::Relaxed);
@@ -79,9 +80,9 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_capture_of_its_own_or_for_one_that_did_not_begin() {
         let captures = Captures::new();
-        assert_eq!(captures.begin(1, || 0), 0);
+        assert_eq!(captures.begin(1, || Ok::<(), ()>(())), Ok(()));
         assert_eq!(captures.outside(|| 5), 5);
-        assert_eq!(captures.begin(2, || 901), 901);
+        assert_eq!(captures.begin(2, || Err(901)), Err(901));
         captures.end(1);
         let other = thread::scope(|scope| scope.spawn(|| captures.outside(|| 6)).join());
         assert_eq!(other.ok(), Some(6));
