@@ -1,14 +1,7 @@
-//! The code object of this tree, and the facts its metadata states about each kernel. Read with the `object` and `rmpv` crates, not
+//! The facts that a code object's metadata states about each kernel. Read with the `object` and `rmpv` crates, not
 //! with the readers of host or emulator, which it judges.
 
 use object::{Object, ObjectSection};
-
-use zynfer::gpu::code_object::IMAGE;
-
-/// Its bytes: those inside the binary under test.
-pub fn image() -> &'static [u8] {
-    IMAGE
-}
 
 /// One kernel's entry in the metadata note.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@ pub mod binary;
 pub mod code_object;
 pub mod fixtures;
 pub mod oracle;
+pub mod ours;
 pub mod random;
 pub mod tolerances;
 

@@ -11,6 +11,7 @@ use amdgpu_target::max_vgprs;
 use device_ops::decode::Shape;
 use device_ops::linear::Tile;
 use device_ops::{Geometry, KERNELS, argmax, attention, linear, rmsnorm, top_k};
+use zynfer::gpu::code_object::IMAGE;
 use zynfer_tests::code_object;
 
 struct Budget {
@@ -103,7 +104,7 @@ fn listings() -> BTreeMap<String, Vec<String>> {
         .spawn()
         .unwrap_or_else(|e| panic!("llvm-objdump-22: {e}; install Debian's llvm-22 package (`./x test` does)"));
     // It reads all of its input before it writes, so that nobody waits for the other.
-    tool.stdin.take().expect("piped").write_all(code_object::image()).expect("the tool reads");
+    tool.stdin.take().expect("piped").write_all(IMAGE).expect("the tool reads");
     let output = tool.wait_with_output().expect("the tool ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let mut listings = BTreeMap::new();
@@ -123,10 +124,7 @@ fn listings() -> BTreeMap<String, Vec<String>> {
 }
 
 fn metadata() -> BTreeMap<String, code_object::Metadata> {
-    code_object::kernels(code_object::image())
-        .into_iter()
-        .map(|kernel| (kernel.text(".name").to_string(), kernel))
-        .collect()
+    code_object::kernels(IMAGE).into_iter().map(|kernel| (kernel.text(".name").to_string(), kernel)).collect()
 }
 
 #[test]
@@ -191,8 +189,12 @@ fn arguments_lie_where_the_host_puts_them() {
             })
             .collect();
         assert_eq!(found, packed, "{}: metadata against Args", kernel.name);
-        let end = kernel.fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0) as u64;
-        assert_eq!(entry.number(".kernarg_segment_size"), end, "{}: hidden arguments", kernel.name);
+        assert_eq!(
+            entry.number(".kernarg_segment_size"),
+            kernel.args_bytes() as u64,
+            "{}: hidden arguments",
+            kernel.name
+        );
     }
 }
 

@@ -7,10 +7,9 @@
 //! those. The estimate of a whole token follows from two depths.
 
 use crate::machine::Machine;
+use device_ops::Geometry;
 use device_ops::decode::{self, Args, Shape, UNIT, Work};
-use device_ops::{Geometry, KERNELS};
 use emulator::roofline::{Bound, Profile, R9700};
-use emulator::{Launch, Options, launch};
 
 /// Two workgroups on each of the R9700's WGPs.
 const GRID: u32 = 2 * R9700.wgps;
@@ -35,7 +34,7 @@ struct Model {
 impl Model {
     /// `LAYERS` layers of zeros, and a token at [`POSITION`].
     fn new(shape: &Shape) -> Model {
-        let mut machine = Machine::with(zynfer_tests::code_object::image());
+        let mut machine = Machine::with(zynfer::gpu::code_object::IMAGE);
         let (h, q, kv, d) = (shape.hidden, shape.q(), shape.kv(), shape.head_dim);
         let (i, v) = (shape.intermediate, shape.vocab);
         // Offsets in UNITs: the embedding, which is lm_head too, the first layer's tensors, the other layers, the final norm.
@@ -96,20 +95,8 @@ impl Model {
     }
 
     fn count(&self, kernel: &str, layers: u32, tokens: u32) -> Profile {
-        let fields = KERNELS.iter().find(|k| k.name == kernel).expect("in KERNELS").fields;
-        let end = fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
         let args = Args { layers, tokens, ..self.args };
-        let plan = Launch {
-            kernel,
-            grid: self.geometry.workgroups,
-            block: [self.geometry.workgroup_size(), 1, 1],
-            dynamic_lds: self.geometry.lds_bytes,
-            kernarg: &bytemuck::bytes_of(&args)[..end],
-            options: Options { counters: true, ..Options::default() },
-        };
-        let kernel = self.machine.module.kernel(kernel).expect("in the code object");
-        let stats = launch(&self.machine.memory, &self.machine.module, &plan).expect("runs");
-        Profile::of(kernel, &plan, &stats).expect("counted")
+        self.machine.profile_ours(kernel, self.geometry, &args)
     }
 }
 

@@ -4,26 +4,14 @@
 use crate::machine::Machine;
 use device_ops::linear;
 use emulator::roofline::{Bound, Profile, R9700};
-use emulator::{Launch, Options, launch};
 
 fn profile(n: u32, k: u32) -> Profile {
-    let mut machine = Machine::with(zynfer_tests::code_object::image());
+    let mut machine = Machine::with(zynfer::gpu::code_object::IMAGE);
     let w = machine.memory.alloc(u64::from(n) * u64::from(k) * 2).expect("room");
     let x = machine.memory.alloc(u64::from(k) * 2).expect("room");
     let y = machine.memory.alloc(u64::from(n) * 4).expect("room");
     let args = linear::Args { w, x, y, tokens: 1, n, k, pad: 0 };
-    let geometry = linear::geometry_gemv(1, n);
-    let plan = Launch {
-        kernel: linear::NAME_GEMV,
-        grid: geometry.workgroups,
-        block: [geometry.waves * 32, 1, 1],
-        dynamic_lds: geometry.lds_bytes,
-        kernarg: &bytemuck::bytes_of(&args)[..36], // without its padding
-        options: Options { counters: true, ..Options::default() },
-    };
-    let kernel = machine.module.kernel(linear::NAME_GEMV).expect("in the code object").clone();
-    let stats = launch(&machine.memory, &machine.module, &plan).expect("runs");
-    Profile::of(&kernel, &plan, &stats).expect("counted")
+    machine.profile_ours(linear::NAME_GEMV, linear::geometry_gemv(1, n), &args)
 }
 
 #[test]

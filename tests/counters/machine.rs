@@ -1,8 +1,15 @@
 //! A machine with the hand-countable kernels loaded, or our own. It knows nothing of what they do.
 
-use device_ops::{Geometry, KERNELS};
+use device_ops::Geometry;
+use emulator::roofline::Profile;
 use emulator::watch::counters::Counters;
 use emulator::{CodeObject, Launch, LaunchError, LoadedModule, Memory, Options, Schedule, Stats, launch};
+use zynfer_tests::ours;
+
+/// What is asked of a launch that is counted.
+fn counted() -> Options {
+    Options { counters: true, ..Options::default() }
+}
 
 pub struct Machine {
     pub memory: Memory,
@@ -41,17 +48,13 @@ impl Machine {
     }
     /// Runs a kernel of ours as the host launches it, and counts.
     pub fn count_ours(&self, kernel: &str, geometry: Geometry, args: &impl bytemuck::NoUninit) -> Stats {
-        let fields = KERNELS.iter().find(|k| k.name == kernel).expect("in KERNELS").fields;
-        let end = fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
-        let plan = Launch {
-            kernel,
-            grid: geometry.workgroups,
-            block: [geometry.workgroup_size(), 1, 1],
-            dynamic_lds: geometry.lds_bytes,
-            kernarg: &bytemuck::bytes_of(args)[..end],
-            options: Options { counters: true, ..Options::default() },
-        };
-        launch(&self.memory, &self.module, &plan).expect("runs")
+        launch(&self.memory, &self.module, &ours::plan(kernel, geometry, args, counted())).expect("runs")
+    }
+    /// The same, with what is estimated of it.
+    pub fn profile_ours(&self, kernel: &str, geometry: Geometry, args: &impl bytemuck::NoUninit) -> Profile {
+        let plan = ours::plan(kernel, geometry, args, counted());
+        let stats = launch(&self.memory, &self.module, &plan).expect("runs");
+        Profile::of(self.module.kernel(kernel).expect("in the code object"), &plan, &stats).expect("counted")
     }
 }
 

@@ -65,7 +65,7 @@ fn per_wmma(counted: &Counted) -> f64 {
 }
 
 fn machine() -> (Machine, [u64; 4]) {
-    let mut machine = Machine::with(zynfer_tests::code_object::image());
+    let mut machine = Machine::with(zynfer::gpu::code_object::IMAGE);
     let mut buffer = |bytes: u32| machine.memory.alloc(u64::from(bytes)).expect("room");
     let buffers = [buffer(N * K * 2), buffer(T * K * 2), buffer(T * N * 4), buffer(N * K * 2)];
     (machine, buffers)

@@ -12,7 +12,7 @@ const SLICE: u32 = 2048;
 
 #[test]
 fn the_row_is_read_once_and_few_bytes_besides() {
-    let mut machine = Machine::with(zynfer_tests::code_object::image());
+    let mut machine = Machine::with(zynfer::gpu::code_object::IMAGE);
     let mut random = Random(1);
     let row: Vec<f32> = (0..VOCAB).map(|_| random.word() as i32 as f32).collect();
     let logits = machine.buffer(bytemuck::cast_slice(&row));

@@ -64,7 +64,7 @@ fn real() -> Vec<Vec<u8>> {
     let fixtures =
         ["asm", "bad", "dev2", "ll", "rk", "sc"].map(|name| fixtures::read(&format!("kernels/{name}.hsaco")));
     let shape = image::Shape { lds_bytes: 64, scratch_bytes: 32, ..image::Shape::default() };
-    let own = [image::code_object(&[0xbfb0_0000], &shape), zynfer_tests::code_object::image().to_vec()];
+    let own = [image::code_object(&[0xbfb0_0000], &shape), zynfer::gpu::code_object::IMAGE.to_vec()];
     fixtures.into_iter().chain(own).collect()
 }
 

@@ -49,7 +49,7 @@ fn fixtures() {
 #[test]
 fn our_code_object() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    std::fs::write(file.path(), zynfer_tests::code_object::image()).expect("written");
+    std::fs::write(file.path(), zynfer::gpu::code_object::IMAGE).expect("written");
     let mut wrong = Vec::new();
     let count = compare(file.path(), &mut wrong);
     assert!(count > 1_000, "our code object holds only {count} instructions");

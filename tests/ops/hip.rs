@@ -4,9 +4,9 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytemuck::{NoUninit, Pod};
+use zynfer::gpu::code_object;
 use zynfer::hip::kernels::Kernels;
 use zynfer::hip::{Buffer, Context, Search, Selector, Span, Stream, choose, devices};
-use zynfer_tests::code_object;
 
 /// Bytes before and behind each buffer that nobody may change; keeps the alignment of an allocation.
 const GUARD_BYTES: usize = 256;
@@ -32,11 +32,10 @@ pub struct Guarded {
 fn open(search: &Search) -> Device {
     let library = search.open().unwrap_or_else(|error| panic!("{error}"));
     let list = devices(&library).unwrap_or_else(|error| panic!("{error}"));
-    let choice = choose(&list, &Selector::Auto, zynfer::gpu::code_object::ARCHITECTURES)
-        .unwrap_or_else(|error| panic!("{error}"));
+    let choice = choose(&list, &Selector::Auto, code_object::ARCHITECTURES).unwrap_or_else(|error| panic!("{error}"));
     let name = format!("{} ({})", choice.device.name, library.path().display());
     let context = Context::new(&library, choice.device).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let kernels = Kernels::load(&context, code_object::image()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let kernels = Kernels::load(&context, code_object::IMAGE).unwrap_or_else(|error| panic!("{name}: {error}"));
     let stream = Stream::new(&context).unwrap_or_else(|error| panic!("{name}: {error}"));
     Device { name, stream, kernels }
 }

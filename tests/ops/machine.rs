@@ -5,12 +5,13 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use bytemuck::{NoUninit, Pod};
-use device_ops::{Geometry, KERNELS};
-use emulator::launch::{Launch, LoadedModule, Options, Stats, launch};
+use device_ops::Geometry;
+use emulator::launch::{LoadedModule, Options, Stats, launch};
 use emulator::watch::{Checks, finding};
 use emulator::{CodeObject, Memory};
-use zynfer_tests::code_object;
+use zynfer::gpu::code_object;
 use zynfer_tests::oracle::Expected;
+use zynfer_tests::ours;
 use zynfer_tests::tolerances::Tolerance;
 
 /// What an output holds before the launch: a NaN in every dtype, so that an element nobody wrote shows.
@@ -33,7 +34,7 @@ pub struct Output<T> {
 
 fn object() -> CodeObject {
     static OBJECT: OnceLock<CodeObject> = OnceLock::new();
-    OBJECT.get_or_init(|| CodeObject::parse(code_object::image()).expect("our own code object")).clone()
+    OBJECT.get_or_init(|| CodeObject::parse(code_object::IMAGE).expect("our own code object")).clone()
 }
 
 /// What launches are checked for: nothing, or what the variable says that the emulator's library reads too. `./x sanitize` sets it.
@@ -102,18 +103,7 @@ impl Machine {
     /// Runs a kernel to its end.
     #[track_caller]
     pub fn run<A: Pod>(&mut self, kernel: &str, geometry: Geometry, args: &A) {
-        geometry.check().unwrap_or_else(|error| panic!("{kernel}: {error}"));
-        let contract = KERNELS.iter().find(|k| k.name == kernel).expect("in KERNELS");
-        assert_eq!(geometry.waves, contract.waves, "{kernel}: waves of its geometry against its launch bound");
-        let end = contract.fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0);
-        let request = Launch {
-            kernel,
-            grid: geometry.workgroups,
-            block: [geometry.workgroup_size(), 1, 1],
-            dynamic_lds: geometry.lds_bytes,
-            kernarg: &bytemuck::bytes_of(args)[..end],
-            options: Options { checks: checks(), ..Options::default() },
-        };
+        let request = ours::plan(kernel, geometry, args, Options { checks: checks(), ..Options::default() });
         let result = launch(&self.memory, &self.module, &request).and_then(Stats::strict);
         result.unwrap_or_else(|error| panic!("{kernel}: {error}\n{}", finding::text(&error.findings())));
         for (address, before) in &self.inputs {

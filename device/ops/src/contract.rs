@@ -13,6 +13,13 @@ pub struct Kernel {
     pub waves: u32,
 }
 
+impl Kernel {
+    /// Bytes of its arguments, from the first to the end of the last: `Args` without what pads it to 8.
+    pub fn args_bytes(&self) -> usize {
+        self.fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0)
+    }
+}
+
 /// One argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {

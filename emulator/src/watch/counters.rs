@@ -252,8 +252,8 @@ impl Shared {
 #[derive(Debug, Default)]
 pub struct Counting {
     counters: Counters,
-    /// Most [`Counters::grid_waits`] of the workgroups before this one, and this one's.
-    waits: [u64; 2],
+    /// This workgroup's [`Counters::grid_waits`]; those of `counters` are the most of the workgroups before it.
+    waits: u64,
     /// Where this workgroup's last atomic of one lane was, until it looks there.
     arrived: Option<u64>,
 }
@@ -261,7 +261,7 @@ pub struct Counting {
 impl Counting {
     /// A workgroup begins.
     pub fn started(&mut self) {
-        self.waits = [self.waits[0].max(self.waits[1]), 0];
+        self.counters.grid_waits = self.counters.grid_waits.max(std::mem::take(&mut self.waits));
         self.arrived = None;
     }
 
@@ -321,7 +321,7 @@ impl Counting {
             Access::Atomic if accessed.mask.count_ones() == 1 => self.arrived = Some(first),
             // A whole wave may look, each lane at the same dword.
             Access::Load if self.arrived == Some(first) => {
-                self.waits[1] += 1;
+                self.waits += 1;
                 self.arrived = None;
             }
             _ => {}
@@ -331,9 +331,12 @@ impl Counting {
     /// The launch is over.
     pub fn finish(&mut self, shared: &Shared) {
         self.started();
+        let mut counters = std::mem::take(&mut self.counters);
+        let waits = std::mem::take(&mut counters.grid_waits);
         let mut sum = shared.sum.lock().unwrap_or_else(PoisonError::into_inner);
-        sum.add(&std::mem::take(&mut self.counters));
-        sum.grid_waits = sum.grid_waits.max(self.waits[0]);
+        sum.add(&counters);
+        // Of workgroups side by side the most; `add` is for launches, one after the other.
+        sum.grid_waits = sum.grid_waits.max(waits);
     }
 }
 

@@ -21,7 +21,7 @@ pub fn check(image: &[u8]) -> Result<CodeObject, LoadError> {
 
 /// Bytes of the block the host packs: the arguments, rounded up to 8 as `Args` is.
 pub fn block_bytes(kernel: &Kernel) -> usize {
-    kernel.fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0).next_multiple_of(8)
+    kernel.args_bytes().next_multiple_of(8)
 }
 
 /// Compares one kernel's metadata with the host's fields: count, order, offsets, sizes, which are addresses, and that nothing else is

@@ -11,7 +11,7 @@
 
 use amdgpu_target::gpu::{
     B64, B128, GridBarrier, LOG2_E, Shared, barrier, exp2, fma, group_sum, lane_idx, load, load_f32x4, max, other_half,
-    rsq, schedule_fence, store, store_f32x4, unpack_bf16, wave_idx, wave_max, wave_sum,
+    rsq, store, store_f32x4, unpack_bf16, wave_idx, wave_max, wave_sum,
 };
 use amdgpu_target::{bf16_to_f32, f32_to_bf16};
 
@@ -20,6 +20,10 @@ use crate::attention::{FLOOR, keep_below};
 
 /// Loads of 16 bytes of a lane for the keys of a block of [`SCORES`] positions, and as many for its values: D / 32, at most this.
 const LOADS: usize = 4;
+
+// A load of keys is of 256 / D positions in each of 16 waves, one of values of 8 in each of 16 lanes: D / 32 of the first, or one of the
+// second for each row, cover a block.
+const _: () = assert!(SCORES == WAVES * 8 && SCORES == 16 * 8);
 
 /// D / 32 loads, each written out: an array filled in a loop would not stay in registers, nor would a struct that `load` borrows.
 #[inline(always)]
@@ -341,7 +345,7 @@ impl Attend {
     }
 
     /// The piece, after a wait for the grid if `waits`: the first keys and values are on their way before it. A workgroup's work; it ends
-    /// with a barrier.
+    /// with a barrier. A piece of the token alone, one position in 128, loads a block for nobody.
     ///
     /// `GROUP` (2 or 4) queries are summed at a time; a larger group reads the piece again.
     ///
@@ -440,7 +444,6 @@ impl Attend {
                     let sum = fma(v[2][1], hi[1], fma(v[2][0], hi[0], sum));
                     sums[pair][q] = fma(v[3][1], hi[3], fma(v[3][0], hi[2], sum));
                 }
-                schedule_fence();
             }
             if next < end {
                 // SAFETY: next < end.
