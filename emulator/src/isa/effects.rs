@@ -64,7 +64,7 @@ pub struct Set {
 }
 
 impl Set {
-    /// Adds consecutive registers.
+    /// Adds consecutive registers; `null` is none.
     fn add(&mut self, span: Span) {
         for index in span.first as u16..span.end() {
             match span.file {
@@ -72,6 +72,7 @@ impl Set {
                 File::Scalar => self.scalar |= 1 << (index & 127),
             }
         }
+        self.scalar &= !(1 << NULL);
     }
 
     /// The registers of both.
@@ -86,6 +87,14 @@ impl Set {
     /// Its vector registers, in order.
     pub fn vectors(&self) -> impl Iterator<Item = u8> + '_ {
         (0..=u8::MAX).filter(|&index| self.vector[(index >> 6) as usize] >> (index & 63) & 1 != 0)
+    }
+
+    /// Whether a register is in it.
+    pub fn has(&self, file: File, register: u16) -> bool {
+        match file {
+            File::Vector => self.vector[(register >> 6 & 3) as usize] >> (register & 63) & 1 != 0,
+            File::Scalar => self.scalar >> (register & 127) & 1 != 0,
+        }
     }
 
     /// Whether two sets share a register.

@@ -7,8 +7,9 @@ use crate::arch::Arch;
 use crate::fault::{Fault, Trap};
 use crate::isa;
 use crate::memory::Memory;
-use crate::watch::{Start, Watch};
+use crate::watch::{Rest, Shared, Start, Watch};
 use crate::wave::{Barrier, Cx, EXEC, Flow, Lanes, Lds, NULL, TTMP0, Wave};
+use std::sync::Arc;
 
 /// Lines of a wave dump.
 pub(super) const DUMP_LINES: usize = 16;
@@ -52,6 +53,8 @@ pub(super) struct Group {
     barrier_sites: bool,
     /// What looks on, if anything does.
     watch: Option<Box<Watch>>,
+    /// Memory of what looked on before.
+    rest: Rest,
 }
 
 /// What running needs besides the group.
@@ -63,7 +66,7 @@ pub(super) struct Context<'a> {
 }
 
 impl Group {
-    pub fn new(watch: Option<Watch>) -> Group {
+    pub fn new() -> Group {
         let lds = Lds { words: Vec::new(), bytes: 0 };
         Group {
             id: [0; 3],
@@ -72,8 +75,14 @@ impl Group {
             live: 0,
             lds,
             barrier_sites: true,
-            watch: watch.map(Box::new),
+            watch: None,
+            rest: Rest::default(),
         }
+    }
+
+    /// It serves in a launch that is looked on, or not.
+    pub fn enter(&mut self, watched: Option<&Arc<Shared>>) {
+        self.watch = watched.map(|shared| Box::new(Watch::new(shared.clone(), std::mem::take(&mut self.rest))));
     }
 
     /// Gives back its scratch, which may be much more than the next launch needs.
@@ -83,15 +92,10 @@ impl Group {
         }
     }
 
-    /// Whether it can serve in another launch: nothing has looked on.
-    pub fn is_reusable(&self) -> bool {
-        self.watch.is_none()
-    }
-
-    /// No workgroup follows.
+    /// No workgroup follows in this launch.
     pub fn finish(&mut self) {
-        if let Some(watch) = &mut self.watch {
-            watch.finish();
+        if let Some(watch) = self.watch.take() {
+            self.rest = watch.finish();
         }
     }
 

@@ -9,7 +9,7 @@ use super::setup::Plan;
 use crate::arch::Arch;
 use crate::fault::{Fault, Trap};
 use crate::memory::Memory;
-use crate::watch::{self, Watch};
+use crate::watch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -132,10 +132,8 @@ fn work(shared: &Shared) {
     let resident = worker.resident.into_iter().map(|resident| resident.group);
     for mut group in worker.spare.into_iter().chain(resident) {
         group.finish();
-        if group.is_reusable() {
-            group.drop_scratch();
-            shared.cx.module.keep_spare(group);
-        }
+        group.drop_scratch();
+        shared.cx.module.keep_spare(group);
     }
     shared.stats.lock().unwrap_or_else(PoisonError::into_inner).add(&worker.stats);
 }
@@ -206,9 +204,11 @@ impl Worker<'_> {
         if number >= plan.groups {
             return false;
         }
-        let watch = &self.shared.watch;
-        let kept = self.spare.pop().or_else(|| if watch.is_none() { self.shared.cx.module.take_spare() } else { None });
-        let mut group = kept.unwrap_or_else(|| Group::new(watch.clone().map(Watch::new)));
+        let mut group = self.spare.pop().unwrap_or_else(|| {
+            let mut group = self.shared.cx.module.take_spare().unwrap_or_else(Group::new);
+            group.enter(self.shared.watch.as_ref());
+            group
+        });
         group.start(plan, number);
         self.stats.workgroups += 1;
         self.stats.waves += plan.waves as u64;

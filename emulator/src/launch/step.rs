@@ -60,7 +60,7 @@ impl<'a> Stepper<'a> {
         }
         let [x, y, z] = workgroup.map(u64::from);
         let [gx, gy, _] = launch.grid.map(u64::from);
-        let mut group = Group::new(None);
+        let mut group = Group::new();
         group.start(&plan, x + gx * (y + gy * z));
         Ok(Stepper { memory, module, plan, group, counts: [0; Class::COUNT] })
     }

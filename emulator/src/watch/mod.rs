@@ -6,6 +6,7 @@ pub mod barrier;
 pub mod counters;
 pub mod finding;
 mod init;
+mod judge;
 pub mod order;
 pub mod race;
 pub mod sanitizer;
@@ -186,6 +187,13 @@ pub struct Start {
     pub arguments: (u64, u64),
 }
 
+/// What a watch leaves to the one of another launch: memory, and nothing that was noted in it.
+#[derive(Debug, Default)]
+pub struct Rest {
+    init: Option<Box<init::Init>>,
+    lds: shadow::Shade,
+}
+
 /// Looks on at one workgroup.
 #[derive(Debug)]
 pub struct Watch {
@@ -198,12 +206,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// For one resident workgroup after another of a launch.
-    pub fn new(shared: Arc<Shared>) -> Watch {
+    /// For one resident workgroup after another of a launch, in the memory of `rest`.
+    pub fn new(shared: Arc<Shared>, rest: Rest) -> Watch {
         let checks = shared.checks;
-        let init = checks.init.then(Box::default);
+        let init = checks.init.then(|| rest.init.unwrap_or_default());
         let others = Checks { init: false, ..checks }.any();
-        let sanitizer = others.then(|| Box::new(Sanitizer::new(shared.clone())));
+        let sanitizer = others.then(|| Box::new(Sanitizer::new(shared.clone(), rest.lds)));
         let counting = shared.counting.is_some().then(Box::default);
         let tracer = shared.tracing.as_ref().map(|tracing| Box::new(trace::Tracer::new(tracing)));
         Watch { shared, workgroup: [0; 3], init, sanitizer, counting, tracer }
@@ -238,7 +246,9 @@ impl Watch {
         if let Some(init) = &mut self.init {
             let mut found = Vec::new();
             init.before(wave, inst, effects, &mut found);
-            self.report_uses(wave, found);
+            if !found.is_empty() {
+                self.report_uses(wave, found);
+            }
         }
         if let Some(sanitizer) = &mut self.sanitizer {
             sanitizer.before(wave, inst, effects);
@@ -257,7 +267,9 @@ impl Watch {
         if let Some(init) = &mut self.init {
             let mut found = Vec::new();
             init.accessed(memory, wave, accessed, &mut found);
-            self.report_uses(wave, found);
+            if !found.is_empty() {
+                self.report_uses(wave, found);
+            }
         }
         if let Some(sanitizer) = &mut self.sanitizer {
             sanitizer.accessed(memory, wave, accessed);
@@ -305,13 +317,17 @@ impl Watch {
     }
 
     /// The launch is over: what was counted is added to what all workgroups share.
-    pub fn finish(&mut self) {
+    pub fn finish(mut self) -> Rest {
         if let (Some(counting), Some(shared)) = (&mut self.counting, &self.shared.counting) {
             counting.finish(shared);
         }
         if let Some(tracer) = &mut self.tracer {
             tracer.finish();
         }
+        if let Some(init) = &mut self.init {
+            init.drop_scratch();
+        }
+        Rest { init: self.init, lds: self.sanitizer.map(|sanitizer| sanitizer.finish()).unwrap_or_default() }
     }
 
     /// Notes a defect that execution survives, at the wave's instruction.

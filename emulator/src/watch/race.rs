@@ -14,17 +14,15 @@
 //! A store to global memory that a wave has not waited for when it signals a barrier is behind the barrier only once the wave has waited;
 //! whoever reads it before that is told apart from a race (`Race::unwaited`). Caches are not looked at.
 
-use super::order::{Clock, Known, Segment, Segments, join, own};
-use super::shadow::{AtHand, CELL_BYTES, Cells, PAGE_BYTES, Record, Shade, Shadow, Writers, covered, one_store};
+use super::judge::{ATOMIC_READ, ATOMIC_WRITE, Asked, Asks, Judge};
+use super::order::{Clock, Known, Segment, join, own};
+use super::shadow::{AtHand, CELL_BYTES, Cells, Lanes, PAGE_BYTES, Record, Row, Shade, Shadow, Walk, covered};
 use crate::execute::memory_ops::lanes_of;
 use crate::fault::Access;
 use crate::watch::{Accessed, Moved, Space};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
-
-/// Segments whose order an instruction keeps at hand.
-const ASKED: usize = 8;
 
 /// The earlier access of a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +57,8 @@ struct Wave {
     signals: u32,
     waits: u32,
     known: Known,
+    /// For LDS, and for global memory, where a store may be outstanding.
+    asked: [Asked; 2],
     /// Segments with stores that were outstanding at a signal, and still are.
     unwaited: Vec<u32>,
     /// Dwords whose publications are learned once the instruction has executed, with whether they are in LDS.
@@ -82,205 +82,6 @@ pub struct Races {
 impl fmt::Debug for Races {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Races").field("group", &self.group).field("waves", &self.waves).finish_non_exhaustive()
-    }
-}
-
-/// How an access takes part that is atomic: a load by its scope.
-const ATOMIC_READ: u8 = 0;
-/// A store by its scope, or a read-modify-write.
-const ATOMIC_WRITE: u8 = 1;
-
-/// What else a location asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asks {
-    /// Its publication is to be learned.
-    Learn,
-    /// What the wave knows is to be published there.
-    Publish,
-}
-
-/// The accessing wave, and what was found out about the last segment asked for.
-struct Judge<'a> {
-    segments: &'a Segments,
-    segment: u32,
-    group: u64,
-    wave: u32,
-    waits: u32,
-    known: Option<&'a Clock>,
-    /// Of stores to global memory; LDS has its own wait.
-    late: Option<&'a HashMap<u32, u32>>,
-    asked: [u32; ASKED],
-    answers: [Order; ASKED],
-    /// The first conflict: lane, address, earlier record, whether that wrote, whether it was only not waited for.
-    conflict: Option<(u32, u64, Record, bool, bool)>,
-}
-
-/// Whether an earlier access comes before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Before,
-    /// It would, had its wave waited for its stores.
-    Unwaited,
-    None,
-}
-
-impl Judge<'_> {
-    /// Whether everything of a record's segment comes before the wave's instruction.
-    #[inline(always)]
-    fn order(&mut self, record: Record) -> Order {
-        let segment = record.segment();
-        if segment == self.segment {
-            return Order::Before;
-        }
-        let slot = segment as usize % ASKED;
-        if segment != self.asked[slot] {
-            (self.asked[slot], self.answers[slot]) = (segment, self.find_out(segment));
-        }
-        self.answers[slot]
-    }
-    #[inline(always)]
-    fn ordered(&mut self, record: Record) -> bool {
-        self.order(record) != Order::None
-    }
-    fn find_out(&self, number: u32) -> Order {
-        let Some(segment) = self.segments.get(number) else { return Order::Before };
-        if segment.group == self.group && segment.wave == self.wave {
-            return Order::Before;
-        }
-        let learned = self.known.is_some_and(|known| known.covers(number, &segment));
-        match segment.group == self.group && segment.signals < self.waits {
-            _ if learned => Order::Before,
-            true if self.late.and_then(|late| late.get(&number)).is_some_and(|&signals| signals >= self.waits) => {
-                Order::Unwaited
-            }
-            true => Order::Before,
-            false => Order::None,
-        }
-    }
-    /// Whether a barrier lies between.
-    fn behind_barrier(&self, record: Record) -> bool {
-        let segment = self.segments.get(record.segment());
-        segment.is_some_and(|s| s.group == self.group && s.signals < self.waits)
-    }
-
-    #[inline(always)]
-    fn conflict(&mut self, lane: u32, address: u64, earlier: Record, wrote: bool) {
-        self.conflict.get_or_insert((lane, address, earlier, wrote, false));
-    }
-
-    /// Compares a plain load of some bytes of the cell at `address` with its shadow, and enters it there. Dwords that atomics are at work
-    /// on are learned from instead.
-    #[inline(always)]
-    fn load(&mut self, shade: &mut Shade, mine: Record, at: u64, address: u64, learns: &mut Vec<u64>) {
-        let cell = (at / CELL_BYTES) as usize;
-        let mut bytes = mine.bytes();
-        let writers = shade.writers.get(4 * cell..4 * cell + 4);
-        if let Some(alike) = writers.and_then(|writers| one_store(writers, bytes)) {
-            if alike.bytes() != 0 {
-                match self.order(alike) {
-                    Order::Before => {}
-                    order => {
-                        let unwaited = order == Order::Unwaited;
-                        self.conflict.get_or_insert((0, address, alike, true, unwaited));
-                    }
-                }
-            }
-        } else if let Some(writers) = writers {
-            for (dword, writers) in writers.iter().enumerate() {
-                let part = mine.bytes() >> (4 * dword) & 15;
-                if part & (writers.plain.bytes() | writers.atomic.bytes()) == 0 {
-                    continue;
-                }
-                let address = address + 4 * dword as u64;
-                if writers.atomic.bytes() & part != 0 && !self.behind_barrier(writers.atomic) {
-                    learns.push(address);
-                    bytes &= !(15 << (4 * dword));
-                } else if writers.plain.bytes() & part != 0 {
-                    match self.order(writers.plain) {
-                        Order::Before => {}
-                        order => {
-                            let unwaited = order == Order::Unwaited;
-                            self.conflict.get_or_insert((0, address, writers.plain, true, unwaited));
-                        }
-                    }
-                }
-            }
-        }
-        let Some(readers) = shade.readers.get_mut(cell) else { return };
-        if bytes == 0 {
-            return;
-        }
-        readers.enter(mine.with_bytes(bytes));
-    }
-
-    /// The same for a plain store. Dwords that atomics are at work on are published at.
-    #[inline(always)]
-    fn store(&mut self, shade: &mut Shade, mine: Record, at: u64, address: u64, publishes: &mut Vec<u64>) {
-        shade.written();
-        let cell = (at / CELL_BYTES) as usize;
-        let mut bytes = mine.bytes();
-        let Some(writers) = shade.writers.get_mut(4 * cell..4 * cell + 4) else { return };
-        let alike = one_store(writers, bytes);
-        if let Some(alike) = alike {
-            if alike.bytes() != 0 && !self.ordered(alike) {
-                self.conflict(0, address, alike, true);
-            }
-            writers.fill(Writers { plain: mine.with_bytes(15), atomic: Record::NOBODY });
-        }
-        for (dword, writers) in writers.iter_mut().enumerate().take(if alike.is_some() { 0 } else { 4 }) {
-            let part = mine.bytes() >> (4 * dword) & 15;
-            if part == 0 {
-                continue;
-            }
-            let address = address + 4 * dword as u64;
-            if writers.atomic.bytes() & part != 0 {
-                if !self.behind_barrier(writers.atomic) {
-                    writers.atomic = mine.with_bytes(part).atomic();
-                    publishes.push(address);
-                    bytes &= !(15 << (4 * dword));
-                    continue;
-                }
-                if !self.ordered(writers.atomic) {
-                    self.conflict(0, address, writers.atomic, true);
-                }
-            }
-            if writers.plain.bytes() & part != 0 && !self.ordered(writers.plain) {
-                self.conflict(0, address, writers.plain, true);
-            }
-            let before = if writers.plain.is_same(mine) { writers.plain.bytes() } else { 0 };
-            writers.plain = mine.with_bytes(part | before);
-        }
-        let Some(readers) = shade.readers.get_mut(cell) else { return };
-        for reader in readers.iter_mut() {
-            let both = reader.bytes() & bytes;
-            if both == 0 {
-                continue;
-            }
-            if !self.ordered(*reader) {
-                self.conflict(0, address + (both.trailing_zeros() & !3) as u64, *reader, false);
-            }
-            // Whoever conflicts with that read conflicts with this write, too.
-            let left = reader.bytes() & !bytes;
-            *reader = if left == 0 { Record::NOBODY } else { reader.with_bytes(left) };
-        }
-    }
-
-    /// The same for an atomic access of a dword or a part of it.
-    #[inline(always)]
-    fn atomic<const ACT: u8>(&mut self, shade: &mut Shade, mine: Record, at: u64, lane: u32, address: u64) -> Asks {
-        let bytes = mine.bytes();
-        if ACT == ATOMIC_WRITE {
-            shade.written();
-        }
-        if let Some(writers) = shade.writers.get_mut((at / 4) as usize) {
-            if writers.plain.bytes() & bytes != 0 && !self.ordered(writers.plain) {
-                self.conflict(lane, address, writers.plain, true);
-            }
-            if ACT == ATOMIC_WRITE {
-                writers.atomic = mine;
-            }
-        }
-        if ACT == ATOMIC_WRITE { Asks::Publish } else { Asks::Learn }
     }
 }
 
@@ -308,18 +109,24 @@ impl Publisher {
 }
 
 impl Races {
-    /// For one workgroup after another of a launch whose code starts at `code_start`.
-    pub fn new(shadow: Arc<Shadow>, code_start: u64) -> Races {
+    /// For one workgroup after another of a launch whose code starts at `code_start`; LDS has its shadow in the memory of `lds`.
+    pub fn new(shadow: Arc<Shadow>, code_start: u64, lds: Shade) -> Races {
         Races {
             shadow,
             code_start,
             group: 0,
             waves: Vec::new(),
-            lds: Shade::default(),
+            lds,
             at_hand: AtHand::new(),
             barriers: Default::default(),
             late: HashMap::new(),
         }
+    }
+
+    /// The launch is over; what is left of memory.
+    pub fn finish(mut self) -> Shade {
+        self.lds.start(0);
+        self.lds
     }
 
     /// Workgroup `number` begins.
@@ -346,6 +153,7 @@ impl Races {
         for segment in state.unwaited.drain(..) {
             self.late.insert(segment, state.signals);
         }
+        self.waves.iter_mut().for_each(|state| state.asked = Default::default());
         self.next_segment(wave);
     }
 
@@ -375,6 +183,7 @@ impl Races {
             state.known = join(&state.known, &slot.1);
         }
         state.waits += 1;
+        state.asked = Default::default();
     }
 
     /// An access of `wave` by the instruction at `pc`, about to happen; `atomic` for loads and stores that are by their scope.
@@ -401,8 +210,7 @@ impl Races {
             waits: state.waits,
             known: known.as_deref(),
             late: (space == Space::Global).then_some(&self.late),
-            asked: [0; ASKED],
-            answers: [Order::Before; ASKED], // of nobody's segment
+            asked: state.asked[usize::from(space == Space::Global)],
             conflict: None,
         }
     }
@@ -411,37 +219,58 @@ impl Races {
         pc.wrapping_sub(self.code_start) >> 2
     }
 
-    /// A plain load or store: lanes that follow each other in a cell are one.
+    /// A plain load or store, by the simplest way to walk over its cells.
     fn plain<const STORE: bool>(&mut self, wave: u32, pc: u64, accessed: &Accessed) -> Option<Race> {
+        if let Some(row) = Row::of(accessed) {
+            self.walk::<STORE, _>(wave, pc, accessed, row)
+        } else if let Some(lanes) = Lanes::of(accessed) {
+            self.walk::<STORE, _>(wave, pc, accessed, lanes)
+        } else {
+            self.walk::<STORE, _>(wave, pc, accessed, Cells::new(accessed))
+        }
+    }
+
+    fn walk<const STORE: bool, W: Walk>(
+        &mut self,
+        wave: u32,
+        pc: u64,
+        accessed: &Accessed,
+        mut cells: W,
+    ) -> Option<Race> {
         let known = self.waves[wave as usize].known.clone();
         let mine = Record::new(self.waves[wave as usize].segment, false, self.instruction(pc));
         let (mut lds, mut pages) = (std::mem::take(&mut self.lds), std::mem::take(&mut self.at_hand));
         let mut judge = self.judge(wave, &known, accessed.space);
         let mut shared = Vec::new();
-        let mut visit = |shade: &mut Shade, bytes: u32, at: u64, address: u64| match STORE {
-            true => judge.store(shade, mine.with_bytes(bytes), at, address, &mut shared),
-            false => judge.load(shade, mine.with_bytes(bytes), at, address, &mut shared),
-        };
-        let mut cells = Cells::new(accessed);
+        let in_lds = accessed.space == Space::Lds;
         let mut next = cells.next();
-        if accessed.space == Space::Lds {
-            while let Some((at, bytes)) = next {
-                visit(&mut lds, bytes, at, at);
+        while let Some((first, _)) = next {
+            let mut guard;
+            let (shade, origin, span) = if in_lds {
+                (&mut lds, 0, u64::MAX)
+            } else {
+                let page = pages.page(&self.shadow, first / PAGE_BYTES);
+                guard = page.lock().unwrap_or_else(PoisonError::into_inner);
+                (&mut *guard, first - first % PAGE_BYTES, PAGE_BYTES)
+            };
+            let more = cells.following().min((span - (first - origin)) / CELL_BYTES - 1);
+            if more > 0 && judge.run::<STORE>(shade, mine, first - origin, more + 1) {
+                cells.pass(more);
+                next = cells.next();
+                continue;
+            }
+            while let Some((address, bytes)) = next
+                && address.wrapping_sub(origin) < span
+            {
+                let mine = mine.with_bytes(bytes);
+                match STORE {
+                    true => judge.store(shade, mine, address - origin, address, &mut shared),
+                    false => judge.load(shade, mine, address - origin, address, &mut shared),
+                }
                 next = cells.next();
             }
-        } else {
-            while let Some((at, _)) = next {
-                let number = at / PAGE_BYTES;
-                let page = pages.page(&self.shadow, number);
-                let mut shade = page.lock().unwrap_or_else(PoisonError::into_inner);
-                while let Some((at, bytes)) = next
-                    && at / PAGE_BYTES == number
-                {
-                    visit(&mut shade, bytes, at % PAGE_BYTES, at);
-                    next = cells.next();
-                }
-            }
         }
+        let asked = judge.asked;
         let conflict = judge.conflict.map(|(_, address, earlier, wrote, unwaited)| {
             let touches = |lane: &usize| {
                 accessed.addresses[*lane] < address + 4 && accessed.addresses[*lane] + accessed.bytes as u64 > address
@@ -450,7 +279,7 @@ impl Races {
             (lane as u32, address, earlier, wrote, unwaited)
         });
         (self.lds, self.at_hand) = (lds, pages);
-        let in_lds = accessed.space == Space::Lds;
+        self.waves[wave as usize].asked[usize::from(!in_lds)] = asked;
         if !STORE {
             self.waves[wave as usize].learns.extend(shared.into_iter().map(|address| (in_lds, address)));
         } else if !shared.is_empty() {
@@ -571,6 +400,7 @@ impl Races {
         }
         let state = &mut self.waves[wave as usize];
         (state.known, state.learns) = (known, learns);
+        state.asked = Default::default();
     }
 }
 
@@ -587,6 +417,11 @@ pub fn lanes_disagree(accessed: &Accessed, value: impl Fn(usize) -> [u32; 4]) ->
     }) {
         return None;
     }
+    // Aligned ones meet only where they are the same.
+    let unaligned = addresses.iter().fold(0, |bits, address| bits | address) & (bytes - 1) != 0;
+    if accessed.mask == u32::MAX && !unaligned && bytes.is_power_of_two() && all_differ(addresses) {
+        return None;
+    }
     let mut lanes: Vec<usize> = lanes_of(accessed.mask).collect();
     lanes.sort_by_key(|&lane| addresses[lane]);
     lanes.windows(2).find_map(|pair| {
@@ -594,5 +429,13 @@ pub fn lanes_disagree(accessed: &Accessed, value: impl Fn(usize) -> [u32; 4]) ->
         let distance = addresses[b] - addresses[a];
         let agree = distance >= bytes || distance == 0 && value(a) == value(b);
         (!agree).then_some((a.min(b) as u32, a.max(b) as u32))
+    })
+}
+
+/// Whether no two are equal.
+fn all_differ(addresses: &[u64; 32]) -> bool {
+    (1..32).all(|apart| {
+        let pairs = addresses.iter().zip(&addresses[apart..]);
+        !pairs.fold(false, |same, (a, b)| same | (a == b))
     })
 }

@@ -4,6 +4,7 @@
 use super::barrier::Barriers;
 use super::finding::{Allocation, Class, Finding, Other, Place, Touched};
 use super::race::{self, Races};
+use super::shadow::Shade;
 use super::wait::{Counter, Missing, Waits};
 use super::{Accessed, Moved, Shared, Space, Start};
 use crate::execute::memory_ops::lanes_of;
@@ -32,6 +33,8 @@ pub struct Sanitizer {
     lds_bytes: u32,
     arguments: Range<u64>,
     races: Option<Races>,
+    /// Memory for the shadow of LDS.
+    lds: Shade,
     /// Whether barriers need a wait for stores: the waves of a workgroup may be on two compute units.
     wide: bool,
     /// Whether the instruction that executes is a load or store whose scope is wider than the compute unit.
@@ -39,8 +42,8 @@ pub struct Sanitizer {
 }
 
 impl Sanitizer {
-    /// For a launch.
-    pub fn new(shared: Arc<Shared>) -> Sanitizer {
+    /// For a launch, in the memory of `lds`.
+    pub fn new(shared: Arc<Shared>, lds: Shade) -> Sanitizer {
         Sanitizer {
             shared,
             workgroup: [0; 3],
@@ -49,6 +52,7 @@ impl Sanitizer {
             lds_bytes: 0,
             arguments: 0..0,
             races: None,
+            lds,
             wide: false,
             scoped: false,
         }
@@ -70,9 +74,16 @@ impl Sanitizer {
         // Stores that a barrier does not wait for show in the shadow, too.
         if self.shared.checks.race || self.shared.checks.wait {
             let shadow = &self.shared.shadow;
-            let races = self.races.get_or_insert_with(|| Races::new(shadow.clone(), start.code_start));
+            let races = self
+                .races
+                .get_or_insert_with(|| Races::new(shadow.clone(), start.code_start, std::mem::take(&mut self.lds)));
             races.start(start.number, start.waves, start.lds_bytes);
         }
+    }
+
+    /// The launch is over; what is left of memory.
+    pub fn finish(self) -> Shade {
+        self.races.map_or(self.lds, Races::finish)
     }
 
     /// `inst` is about to execute.

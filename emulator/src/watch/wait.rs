@@ -3,9 +3,8 @@
 //! LDS operations finish in order, so a wait for "at most n" retires all but the n youngest; scalar loads finish in any order, so only a
 //! wait for 0 does. Flat operations count with both loads and LDS, and are done when both say so. Nothing here looks at memory itself.
 
-use crate::isa::effects::{Effects, File, Span};
+use crate::isa::effects::{Effects, File, Set, Span};
 use crate::isa::{Format, Inst, Ty};
-use crate::wave::NULL;
 use std::collections::VecDeque;
 
 /// Most operations that a counter can have outstanding; hardware stalls before the next.
@@ -27,7 +26,7 @@ pub enum Counter {
 struct Outstanding {
     pc: u64,
     /// Registers that it fills, if any.
-    fills: Option<Span>,
+    fills: Set,
     /// Whether it has touched LDS: lane permutations do not, flat operations may.
     lds: bool,
 }
@@ -67,8 +66,8 @@ pub struct Waits {
     ds: VecDeque<Outstanding>,
     km: VecDeque<Outstanding>,
     store: usize,
-    vector: [u64; 4],
-    scalar: [u64; 2],
+    /// Registers that any of them fills.
+    pending: Set,
     busy: bool,
 }
 
@@ -86,7 +85,7 @@ impl Waits {
     /// The register that `effects` touches although it is outstanding, if there is one.
     #[inline]
     pub fn check(&self, effects: &Effects) -> Option<Missing> {
-        if !self.busy {
+        if !self.busy || !(self.pending.meets(&effects.read_set) || self.pending.meets(&effects.write_set)) {
             return None;
         }
         self.touched(effects)
@@ -96,9 +95,6 @@ impl Waits {
         let read = effects.reads.iter().find_map(|&span| self.pending(span, None));
         if let Some((counter, by, register)) = read {
             return Some(Missing { counter, by, overwritten: false, register });
-        }
-        if !effects.writes.iter().any(|&span| self.first_pending(span).is_some()) {
-            return None;
         }
         // What the same counter fills in order may be overwritten: the later value stays.
         let same = match effects.kind {
@@ -110,22 +106,10 @@ impl Waits {
         Some(Missing { counter, by, overwritten: true, register })
     }
 
-    /// The first outstanding register of a span.
-    fn first_pending(&self, span: Span) -> Option<u16> {
-        (span.first as u16..span.end()).find(|&register| match span.file {
-            File::Vector => self.vector[(register >> 6 & 3) as usize] >> (register & 63) & 1 != 0,
-            File::Scalar => self.scalar[(register >> 6 & 1) as usize] >> (register & 63) & 1 != 0,
-        })
-    }
-
     /// The first outstanding register of a span: its counter, who fills it, its name.
     fn pending(&self, span: Span, except: Option<Counter>) -> Option<(Counter, u64, String)> {
-        let register = self.first_pending(span)?;
-        let holds = |outstanding: &&Outstanding| {
-            outstanding
-                .fills
-                .is_some_and(|fills| fills.file == span.file && (fills.first as u16..fills.end()).contains(&register))
-        };
+        let register = (span.first as u16..span.end()).find(|&register| self.pending.has(span.file, register))?;
+        let holds = |outstanding: &&Outstanding| outstanding.fills.has(span.file, register);
         let queues = [(Counter::Load, &self.load), (Counter::Ds, &self.ds), (Counter::Km, &self.km)];
         let mut found = queues.into_iter().filter(|(counter, _)| Some(*counter) != except);
         let (counter, by) = found.find_map(|(counter, queue)| Some((counter, queue.iter().find(holds)?.pc)))?;
@@ -145,8 +129,7 @@ impl Waits {
         match effects.kind {
             Kind::None | Kind::Signals => {}
             Kind::Starts { load, ds, km, store } => {
-                let fills = effects.writes.first().copied();
-                let fills = fills.filter(|span| km || span.file == File::Vector && exec != 0);
+                let fills = if km || exec != 0 { effects.write_set } else { Set::default() };
                 let outstanding = Outstanding { pc, fills, lds: false };
                 for (queue, counts) in [(&mut self.load, load), (&mut self.ds, ds), (&mut self.km, km)] {
                     if counts {
@@ -156,9 +139,8 @@ impl Waits {
                 self.store += store as usize;
                 if self.load.len() > COUNTER || self.ds.len() > COUNTER || self.km.len() > COUNTER {
                     self.retire(COUNTER, COUNTER, COUNTER, COUNTER);
-                } else if let Some(span) = fills {
-                    self.busy = true;
-                    mark(&mut self.vector, &mut self.scalar, span);
+                } else if load || ds || km {
+                    self.fill(&fills);
                 }
             }
             Kind::Waits { load, ds, km, store } => self.retire(load, ds, km, store),
@@ -186,13 +168,14 @@ impl Waits {
         if self.load.len() + self.ds.len() + self.km.len() == before {
             return;
         }
-        (self.vector, self.scalar, self.busy) = ([0; 4], [0; 2], false);
-        for outstanding in self.load.iter().chain(&self.ds).chain(&self.km) {
-            if let Some(span) = outstanding.fills {
-                self.busy = true;
-                mark(&mut self.vector, &mut self.scalar, span);
-            }
-        }
+        let left = self.load.iter().chain(&self.ds).chain(&self.km);
+        self.pending = left.fold(Set::default(), |pending, outstanding| pending.with(&outstanding.fills));
+        self.busy = self.pending != Set::default();
+    }
+
+    fn fill(&mut self, fills: &Set) {
+        self.pending = self.pending.with(fills);
+        self.busy |= *fills != Set::default();
     }
 
     /// Where the oldest operation on LDS memory is that nothing has waited for, if `inst` signals a barrier.
@@ -203,17 +186,6 @@ impl Waits {
         }
         self.ds.iter().find(|outstanding| outstanding.lds).map(|outstanding| outstanding.pc)
     }
-}
-
-/// Enters the registers of a span. Writes to `null` vanish.
-fn mark(vector: &mut [u64; 4], scalar: &mut [u64; 2], span: Span) {
-    for register in span.first as u16..span.end() {
-        match span.file {
-            File::Vector => vector[(register >> 6 & 3) as usize] |= 1 << (register & 63),
-            File::Scalar => scalar[(register >> 6 & 1) as usize] |= 1 << (register & 63),
-        }
-    }
-    scalar[1] &= !(1 << (NULL - 64));
 }
 
 /// What the instruction does to the counters. The names tell: rows have no field for it.

@@ -96,6 +96,13 @@ impl Init {
         self.lds_written.resize(start.lds_bytes.div_ceil(32) as usize, 0);
     }
 
+    /// Gives back the shadow of scratch, which may be much more than the next launch needs.
+    pub(super) fn drop_scratch(&mut self) {
+        for shadow in &mut self.waves {
+            shadow.scratch = Vec::new();
+        }
+    }
+
     /// Follows an instruction; what it does with memory comes through [`Init::accessed`].
     #[inline]
     pub(super) fn before(&mut self, wave: &Wave, inst: &Inst, effects: &Effects, found: &mut Vec<Use>) {
