@@ -1,7 +1,7 @@
 //! config.json: both spellings, what is accepted without effect, and every refusal by its whole message.
 
 use serde_json::{Value, json};
-use zynfer::model::config::CheckpointConfig;
+use zynfer::model::{config::CheckpointConfig, family::Family};
 
 use crate::support::{Checkpoint, assert_message};
 
@@ -15,6 +15,33 @@ fn published() -> Value {
         "rope_scaling": null, "rope_theta": 1000000, "sliding_window": null, "tie_word_embeddings": true,
         "torch_dtype": "bfloat16", "transformers_version": "4.51.0", "use_cache": true, "use_sliding_window": false,
         "vocab_size": 151936
+    })
+}
+
+/// Qwen2.5-0.5B's.
+fn qwen2() -> Value {
+    json!({
+        "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151643,
+        "hidden_act": "silu", "hidden_size": 896, "initializer_range": 0.02, "intermediate_size": 4864,
+        "max_position_embeddings": 32768, "max_window_layers": 24, "model_type": "qwen2", "num_attention_heads": 14,
+        "num_hidden_layers": 24, "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
+        "sliding_window": 32768, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+        "transformers_version": "4.40.1", "use_cache": true, "use_mrope": false, "use_sliding_window": false,
+        "vocab_size": 151936
+    })
+}
+
+/// SmolLM2-135M-Instruct's.
+fn smollm2() -> Value {
+    json!({
+        "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 1,
+        "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 576, "initializer_range": 0.041666666666666664,
+        "intermediate_size": 1536, "is_llama_config": true, "max_position_embeddings": 8192, "mlp_bias": false,
+        "model_type": "llama", "num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3,
+        "pad_token_id": 2, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": false, "rope_scaling": null,
+        "rope_theta": 100000, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+        "transformers.js_config": {"kv_cache_dtype": {"fp16": "float16", "q4f16": "float16"}},
+        "transformers_version": "4.42.3", "use_cache": true, "vocab_size": 49152
     })
 }
 
@@ -174,7 +201,14 @@ fn sizes_outside_what_the_kernels_compute_are_refused() {
 #[test]
 fn what_changes_the_mathematics_is_never_ignored() {
     for (changes, message) in [
-        (json!({"model_type": "qwen2"}), "model_type: expected \"qwen3\", found \"qwen2\""),
+        (
+            json!({"model_type": "mistral"}),
+            "model_type: expected \"qwen3\" or \"qwen2\" or \"llama\", found \"mistral\"",
+        ),
+        (
+            json!({"model_type": "qwen2"}),
+            "architectures: expected [\"Qwen2ForCausalLM\"], found [\"Qwen3ForCausalLM\"]",
+        ),
         (
             json!({"architectures": ["Qwen3MoeForCausalLM"]}),
             "architectures: expected [\"Qwen3ForCausalLM\"], found [\"Qwen3MoeForCausalLM\"]",
@@ -203,6 +237,52 @@ fn what_changes_the_mathematics_is_never_ignored() {
         refused(without(key), &format!("{key}: absent, and it is never guessed"));
     }
     refused(json!([1]), "config: expected an object, found a list");
+}
+
+#[test]
+fn published_configs_of_the_other_families_read_as_they_stand() {
+    let read = accepted(qwen2());
+    let c = &read.model;
+    assert_eq!((c.family, c.family.qkv_bias(), c.family.qk_norm()), (Family::Qwen2, true, false));
+    assert_eq!((c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.group_size()), (14, 2, 64, 7));
+    assert_eq!((c.hidden_size, c.max_position_embeddings, c.rope_theta), (896, 32768, 1e6));
+    let read = accepted(smollm2());
+    let c = &read.model;
+    assert_eq!((c.family, c.family.qkv_bias(), c.family.qk_norm()), (Family::Llama, false, false));
+    assert_eq!((c.num_attention_heads, c.num_key_value_heads, c.head_dim, c.group_size()), (9, 3, 64, 3));
+    assert_eq!((c.hidden_size, c.rms_norm_eps, c.rope_theta, c.vocab_size), (576, 1e-5, 1e5, 49152));
+    assert_eq!(read.eos_token_ids, [2]);
+    // The same models as the registry has them.
+    for (name, config) in [("qwen3-0.6b", published()), ("qwen2.5-0.5b", qwen2()), ("smollm2-135m", smollm2())] {
+        assert_eq!(zynfer::model::config::ModelConfig::published(name), Some(accepted(config).model), "{name}");
+    }
+}
+
+#[test]
+fn each_family_has_its_own_keys() {
+    let unsupported = "it changes what is computed and is not supported";
+    let unknown =
+        |value: &str| format!("unknown key with value {value}: it may change what is computed, so it is refused");
+    for (config, key, value, message) in [
+        (qwen2(), "use_sliding_window", json!(true), format!("expected false, found true: {unsupported}")),
+        (qwen2(), "use_mrope", json!(true), format!("expected false, found true: {unsupported}")),
+        (qwen2(), "attention_bias", json!(true), unknown("true")),
+        (qwen2(), "rope_interleaved", json!(false), unknown("false")),
+        (smollm2(), "attention_bias", json!(true), format!("expected false, found true: {unsupported}")),
+        (smollm2(), "mlp_bias", json!(true), format!("expected false, found true: {unsupported}")),
+        (smollm2(), "rope_interleaved", json!(true), format!("expected false, found true: {unsupported}")),
+        (smollm2(), "sliding_window", json!(4096), unknown("4096")),
+        (smollm2(), "hidden_act", json!("gelu"), "expected \"silu\", found \"gelu\"".into()),
+        (published(), "use_mrope", json!(false), unknown("false")),
+    ] {
+        let mut changed = config;
+        changed[key] = value;
+        refused(changed, &format!("{key}: {message}"));
+    }
+    let mut scaled = smollm2();
+    scaled["rope_scaling"] = json!({"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192, "rope_type": "llama3"});
+    refused(scaled, "rope_scaling.rope_type: expected \"default\", found \"llama3\"");
 }
 
 #[test]

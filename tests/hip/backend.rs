@@ -10,12 +10,14 @@ use zynfer::engine::{Engine, Flow, NoText, Request, SamplingParams};
 use zynfer::gpu::{self, GpuKind, OpenError, Options, Rung};
 use zynfer::hip::kernels::Gemm;
 use zynfer::model::config::ModelConfig;
+use zynfer::model::family::Family;
 use zynfer::model::forward::forward;
 use zynfer::model::ops::{Act, Ops, TensorId};
 use zynfer::model::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
 
 fn config() -> ModelConfig {
     ModelConfig {
+        family: Family::Qwen3,
         hidden_size: 64,
         intermediate_size: 128,
         num_hidden_layers: 1,

@@ -28,6 +28,7 @@ fn args_structs_are_as_large_as_the_block() {
         (device_ops::embed::NAME, size_of::<device_ops::embed::Args>()),
         (device_ops::rmsnorm::NAME_WAVE, size_of::<device_ops::rmsnorm::Args>()),
         (device_ops::linear::NAME_GEMV, size_of::<device_ops::linear::Args>()),
+        (device_ops::bias_add::NAME, size_of::<device_ops::bias_add::Args>()),
         (device_ops::head_norm::NAME_D64, size_of::<device_ops::head_norm::Args>()),
         (device_ops::rope::NAME_D64, size_of::<device_ops::rope::Args>()),
         (device_ops::kv_append::NAME, size_of::<device_ops::kv_append::Args>()),

@@ -19,6 +19,9 @@ use crate::{
 
 pub const TINY: &str = "tiny-qwen3";
 pub const UNTIED: &str = "qwen3-d64-untied";
+/// Other families than Qwen3, all with a vocabulary of [`OTHERS_VOCAB`]: biases; biases and heads of 128; neither biases nor norms.
+pub const OTHERS: [&str; 3] = ["qwen2-d64", "qwen2-d128-untied", "llama-d64-untied"];
+pub const OTHERS_VOCAB: usize = 300;
 
 pub fn fixture(name: &str) -> PathBuf {
     zynfer_tests::fixtures::fixture(name)
@@ -69,15 +72,26 @@ fn tiny_checkpoint_meets_the_float32_reference() {
     }
 }
 
-#[test]
-fn untied_checkpoint_of_other_shapes_meets_the_float32_reference() {
-    let artifact = artifact(UNTIED);
+fn meets_the_float32_reference(name: &str) {
+    let artifact = artifact(name);
     let mut engine = engine(&artifact, CpuOptions::new(256));
-    let (cases, _) = golden::read(&fixture(UNTIED), artifact.config().vocab_size);
+    let (cases, _) = golden::read(&fixture(name), artifact.config().vocab_size);
     assert_eq!(cases.iter().map(|c| c.ids.len()).collect::<Vec<_>>(), [1, 2, 17, 64, 129]);
     for case in &cases {
         golden::check_logits(&mut engine, case, Bar::Float32);
         golden::check_greedy(&mut engine, case, Bar::Float32, |_| unreachable!("float32 is exact"));
+    }
+}
+
+#[test]
+fn untied_checkpoint_of_other_shapes_meets_the_float32_reference() {
+    meets_the_float32_reference(UNTIED);
+}
+
+#[test]
+fn checkpoints_of_other_families_meet_the_float32_reference() {
+    for name in OTHERS {
+        meets_the_float32_reference(name);
     }
 }
 
@@ -100,6 +114,20 @@ fn prompts_across_chunk_block_split_and_table_edges_agree_with_the_oracle() {
         let logits = engine.last_logits(&ids[..length]).unwrap();
         for (id, (value, exact)) in logits.iter().zip(oracle.last_logits(&ids[..length])).enumerate() {
             assert!(logit_close(*value, exact as f32), "{length} ids: logit {id} is {value}, {exact} expected");
+        }
+    }
+}
+
+#[test]
+fn long_prompts_of_other_families_agree_with_the_oracle() {
+    for name in OTHERS {
+        let artifact = artifact(name);
+        let oracle = Oracle::new(&artifact);
+        let ids: Vec<u32> = validation().into_iter().map(|id| id % OTHERS_VOCAB as u32).take(513).collect();
+        let mut engine = engine(&artifact, CpuOptions { max_chunk: 64, ..CpuOptions::new(513) });
+        let logits = engine.last_logits(&ids).unwrap();
+        for (id, (value, exact)) in logits.iter().zip(oracle.last_logits(&ids)).enumerate() {
+            assert!(logit_close(*value, exact as f32), "{name}: logit {id} is {value}, {exact} expected");
         }
     }
 }

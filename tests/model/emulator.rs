@@ -72,6 +72,13 @@ fn untied_checkpoint_of_other_shapes_is_within_the_bar_of_bf16() {
 }
 
 #[test]
+fn checkpoints_of_other_families_are_within_the_bar_of_bf16() {
+    for name in cpu::OTHERS {
+        check(name, cpu::OTHERS_VOCAB, 5, 3);
+    }
+}
+
+#[test]
 fn validation_windows_are_within_the_bar_of_bf16() {
     let (_, golden) = golden::read(&cpu::fixture(cpu::TINY), 4096);
     for kind in kinds() {

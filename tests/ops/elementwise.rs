@@ -1,10 +1,10 @@
-//! SwiGLU and the residual addition.
+//! SwiGLU, the residual addition and that of a bias.
 
-use device_ops::{residual_add, swiglu};
+use device_ops::{bias_add, residual_add, swiglu};
 use zynfer_tests::oracle;
 use zynfer_tests::tolerances::{EXACT, SWIGLU};
 
-use crate::data::{Numbers, from_bf16, wide};
+use crate::data::{Numbers, from_bf16, to_bf16, wide};
 use crate::hip;
 use crate::machine::{Machine, compare, compare_plain};
 
@@ -70,4 +70,36 @@ fn residual_add_counts() {
             compare_plain(&device.name, &device.read::<f32>(&hidden), &want, EXACT);
         });
     }
+}
+
+/// Rows around a lane's four elements and a workgroup's 512; one token and several.
+#[test]
+fn bias_add_shapes() {
+    for (tokens, n) in [(1, 4), (1, 192), (3, 508), (2, 512), (5, 516), (33, 64), (2, 3584)] {
+        let mut numbers = Numbers::new((tokens * 7 + n) as u64);
+        let (y, bias) = (numbers.awkward(tokens * n, 2.0), to_bf16(&numbers.awkward(n, 1.0)));
+        let mut machine = Machine::new();
+        let out = machine.inout(&y);
+        let args = bias_add::Args { y: out.address, bias: machine.input(&bias), n: n as u32, pad: 0 };
+        machine.run(bias_add::NAME, bias_add::geometry(tokens as u32, n as u32), &args);
+        // As above: a sum in f64 rounded to f32 is the f32 sum.
+        let want: Vec<f64> =
+            oracle::bias_add::bias_add(&wide(&y), &from_bf16(&bias)).into_iter().map(|v| f64::from(v as f32)).collect();
+        compare_plain(&format!("{}, {tokens} × {n}", bias_add::NAME), &machine.read(&out), &want, EXACT);
+        hip::each(|device| {
+            let (y, bias) = (device.buffer(&y), device.buffer(&bias));
+            let launched = device.kernels.bias_add(&device.stream, &y.span, &bias.span, [tokens, n]);
+            launched.expect("a right launch");
+            compare_plain(&device.name, &device.read::<f32>(&y), &want, EXACT);
+        });
+    }
+    hip::each(|device| {
+        let (y, bias) = (device.buffer(&[0f32; 8]), device.buffer(&[0u16; 4]));
+        let launch = |tokens, n| device.kernels.bias_add(&device.stream, &y.span, &bias.span, [tokens, n]);
+        let refusals =
+            [launch(3, 4), launch(1, 8), launch(1, 6)].map(|result| result.expect_err("refused").to_string());
+        assert!(refusals[0].contains("y [3, 4] needs 48 bytes") && refusals[0].contains("32"), "{}", refusals[0]);
+        assert!(refusals[1].contains("bias [8] needs 16 bytes") && refusals[1].contains('8'), "{}", refusals[1]);
+        assert!(refusals[2].contains("N is 6") && refusals[2].contains("multiple of 4"), "{}", refusals[2]);
+    });
 }

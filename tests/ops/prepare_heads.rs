@@ -1,4 +1,4 @@
-//! Norm, rotation and the cache's new positions in one launch: the bits of the operations it is made of, which their own files judge by
+//! Norm (or none), rotation and the cache's new positions in one launch: the bits of the operations it is made of, which their own files judge by
 //! the oracle. The parts run in the emulator; the whole there and as the host launches it.
 
 use device_ops::{head_norm, kv_append, prepare_heads, rope};
@@ -16,6 +16,8 @@ struct Case {
     kv_heads: usize,
     head_dim: usize,
     position: usize,
+    /// Whether heads have norms.
+    normed: bool,
 }
 
 /// Inputs of a case.
@@ -31,7 +33,7 @@ struct Inputs {
 }
 
 fn inputs(case: &Case) -> Inputs {
-    let &Case { tokens, heads, kv_heads, head_dim, position } = case;
+    let &Case { tokens, heads, kv_heads, head_dim, position, .. } = case;
     let mut numbers = Numbers::new((tokens * 31 + heads * 7 + head_dim + position) as u64);
     let capacity = kv_append::capacity((position + tokens) as u32) as usize;
     let positions = position + tokens;
@@ -53,14 +55,17 @@ fn inputs(case: &Case) -> Inputs {
 
 /// q and both caches by the operations one after the other.
 fn parts(case: &Case, inputs: &Inputs) -> (Vec<u32>, [Vec<u16>; 2]) {
-    let &Case { tokens, heads, kv_heads, head_dim, position } = case;
+    let &Case { tokens, heads, kv_heads, head_dim, position, normed } = case;
     let [t, d] = [tokens as u32, head_dim as u32];
     let mut rotated = Vec::new();
     for (rows, count, norm) in [(&inputs.q, heads as u32, 0), (&inputs.k, kv_heads as u32, 1)] {
         let mut machine = Machine::new();
         let x = machine.inout(rows);
-        let args = head_norm::Args { x: x.address, w: machine.input(&inputs.norms[norm]), rows: t * count, eps: EPS };
-        machine.run(head_norm::name(d).expect("64 or 128"), head_norm::geometry(t * count), &args);
+        if normed {
+            let w = machine.input(&inputs.norms[norm]);
+            let args = head_norm::Args { x: x.address, w, rows: t * count, eps: EPS };
+            machine.run(head_norm::name(d).expect("64 or 128"), head_norm::geometry(t * count), &args);
+        }
         let table = machine.input(&inputs.table);
         let args = rope::Args { x: x.address, table, heads: count, position: position as u32 };
         machine.run(rope::name(d).expect("64 or 128"), rope::geometry(t, count), &args);
@@ -86,8 +91,8 @@ fn parts(case: &Case, inputs: &Inputs) -> (Vec<u32>, [Vec<u16>; 2]) {
 
 #[track_caller]
 fn check(case: &Case) {
-    let &Case { tokens, heads, kv_heads, head_dim, position } = case;
-    let what = format!("T {tokens}, {heads} and {kv_heads} heads of {head_dim} from {position}");
+    let &Case { tokens, heads, kv_heads, head_dim, position, normed } = case;
+    let what = format!("T {tokens}, {heads} and {kv_heads} heads of {head_dim} from {position}, norms {normed}");
     let inputs = inputs(case);
     let (q_wanted, caches_wanted) = parts(case, &inputs);
     let mut machine = Machine::new();
@@ -97,8 +102,8 @@ fn check(case: &Case) {
         q: q.address,
         k: machine.input(&inputs.k),
         v: machine.input(&inputs.v),
-        wq: machine.input(&inputs.norms[0]),
-        wk: machine.input(&inputs.norms[1]),
+        wq: if normed { machine.input(&inputs.norms[0]) } else { 0 },
+        wk: if normed { machine.input(&inputs.norms[1]) } else { 0 },
         table: machine.input(&inputs.table),
         k_cache: caches[0].address,
         v_cache: caches[1].address,
@@ -110,7 +115,7 @@ fn check(case: &Case) {
         eps: EPS,
     };
     let geometry = prepare_heads::geometry(tokens as u32, heads as u32, kv_heads as u32, head_dim as u32);
-    machine.run(prepare_heads::name(head_dim as u32).expect("64 or 128"), geometry, &args);
+    machine.run(prepare_heads::name(head_dim as u32, normed).expect("64 or 128"), geometry, &args);
     let bits: Vec<u32> = machine.read(&q).iter().map(|x| x.to_bits()).collect();
     assert!(bits == q_wanted, "{what}: queries");
     for (name, cache, want) in [("keys", &caches[0], &caches_wanted[0]), ("values", &caches[1], &caches_wanted[1])] {
@@ -128,14 +133,16 @@ fn check(case: &Case) {
         let cache_parts = KvCache { keys: &keys_parts.span, values: &values_parts.span, ..cache };
         for (x, norm, count) in [(&q_parts, &wq, heads), (&k_parts, &wk, kv_heads)] {
             let rows = [tokens * count, head_dim];
-            kernels.head_norm(stream, &x.span, &norm.span, rows, EPS).expect("a right launch");
+            if normed {
+                kernels.head_norm(stream, &x.span, &norm.span, rows, EPS).expect("a right launch");
+            }
             let shape = [tokens, count, head_dim];
             kernels.rope(stream, &x.span, &table.span, shape, position).expect("a right launch");
         }
         kernels.kv_append(stream, &k_parts.span, &v.span, &cache_parts, tokens, position).expect("a right launch");
 
         let rows = Qkv { q: &q.span, k: &k.span, v: &v.span };
-        let norms = [&wq.span, &wk.span];
+        let norms = normed.then_some([&wq.span, &wk.span]);
         let launched = kernels.prepare_heads(stream, rows, norms, &table.span, &cache, [tokens, heads], position, EPS);
         launched.expect("a right launch");
         assert!(device.read::<u32>(&q) == device.read::<u32>(&q_parts), "{}: {what}: queries", device.name);
@@ -149,9 +156,11 @@ fn check(case: &Case) {
 fn shapes_and_positions() {
     for head_dim in [64, 128] {
         for (tokens, heads, kv_heads, position) in
-            [(1, 1, 1, 0), (2, 2, 1, 5), (3, 16, 8, 29), (31, 3, 2, 0), (32, 4, 4, 64), (33, 6, 2, 7), (65, 2, 1, 31)]
+            [(1, 1, 1, 0), (2, 14, 2, 5), (3, 16, 8, 29), (31, 3, 2, 0), (32, 4, 4, 64), (33, 9, 3, 7), (65, 2, 1, 31)]
         {
-            check(&Case { tokens, heads, kv_heads, head_dim, position });
+            for normed in [true, false] {
+                check(&Case { tokens, heads, kv_heads, head_dim, position, normed });
+            }
         }
     }
 }
@@ -166,7 +175,7 @@ fn what_does_not_fit_is_refused() {
         let cache = KvCache { keys: &keys.span, values: &values.span, kv_heads: 1, head_dim: 64, capacity: 32 };
         let rows = Qkv { q: &q.span, k: &k.span, v: &v.span };
         let launch = |position: usize, heads: usize| {
-            let norms = [&wq.span, &wk.span];
+            let norms = Some([&wq.span, &wk.span]);
             kernels.prepare_heads(stream, rows, norms, &table.span, &cache, [2, heads], position, EPS)
         };
         launch(0, 2).expect("a right launch");

@@ -3,6 +3,7 @@
 
 pub mod argmax;
 pub mod attention;
+pub mod bias_add;
 pub mod embed;
 pub mod head_norm;
 pub mod kv_append;

@@ -1,4 +1,4 @@
-//! A whole Qwen3 forward pass in f64, written from the model's definition: plain loops over the bf16 weights, no cache, no chunks, no
+//! A whole forward pass in f64, written from the model's definition: plain loops over the bf16 weights, no cache, no chunks, no
 //! blocks. It shares no code with any backend and is slow; use it on small models.
 
 use std::collections::HashMap;
@@ -22,6 +22,11 @@ impl Oracle {
 
     fn get(&self, name: &str) -> &[f64] {
         &self.tensors[&format!("{name}.weight")]
+    }
+
+    /// Whether the checkpoint has it: what a family has in a layer is told by its tensors.
+    fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
     }
 
     /// `y[t] = W · x[t]` for each row `t` of `width` elements.
@@ -89,9 +94,17 @@ impl Oracle {
             let name = |part: &str| format!("model.layers.{layer}.{part}");
             let x = self.norm(&name("input_layernorm"), &hidden);
             let project = |part: &str| self.linear(&name(part), &x, h);
-            let mut q = self.norm(&name("self_attn.q_norm"), &project("self_attn.q_proj"));
-            let mut k = self.norm(&name("self_attn.k_norm"), &project("self_attn.k_proj"));
-            let v = project("self_attn.v_proj");
+            let [mut q, mut k, v] = ["q", "k", "v"].map(|which| {
+                let mut y = project(&format!("self_attn.{which}_proj"));
+                if let Some(bias) = self.tensors.get(&name(&format!("self_attn.{which}_proj.bias"))) {
+                    y.iter_mut().zip(bias.iter().cycle()).for_each(|(y, b)| *y += b);
+                }
+                y
+            });
+            if self.has(&name("self_attn.q_norm.weight")) {
+                q = self.norm(&name("self_attn.q_norm"), &q);
+                k = self.norm(&name("self_attn.k_norm"), &k);
+            }
             self.rope(&mut q, heads);
             self.rope(&mut k, kv_heads);
             let mixed = self.attention(&q, &k, &v);

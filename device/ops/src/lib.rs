@@ -1,8 +1,8 @@
 //! The operations of a forward pass, one file each: contract, kernel names, arguments, geometry, kernel. It knows shapes and dtypes,
 //! no model, no buffers and no launch. In the order a token meets them: [`embed`]; per layer [`rmsnorm`], [`linear`] (q, k, v),
-//! [`head_norm`], [`rope`], [`kv_append`], [`attention`], [`linear`] (o), [`residual_add`], [`rmsnorm`], [`linear`] (gate, up),
+//! [`bias_add`] or [`head_norm`], [`rope`], [`kv_append`], [`attention`], [`linear`] (o), [`residual_add`], [`rmsnorm`], [`linear`] (gate, up),
 //! [`swiglu`], [`linear`] (down), [`residual_add`]; at the end [`rmsnorm`], [`linear`] (lm_head), [`argmax`] or [`top_k`].
-//! Several tokens take several of these at once: [`linear::qkv`], [`prepare_heads`] (both norms, rotations and the append),
+//! Several tokens take several of these at once: [`linear::qkv`], [`prepare_heads`] (both norms, where there are any, rotations and the append),
 //! [`linear::gated`] (gate, up, SwiGLU), and products that add to the residual stream.
 //! [`decode`] is all of it for one token, fused.
 //!
@@ -18,6 +18,7 @@ mod contract;
 
 pub mod argmax;
 pub mod attention;
+pub mod bias_add;
 pub mod decode;
 pub mod embed;
 pub mod head_norm;
@@ -51,6 +52,7 @@ pub const KERNELS: &[Kernel] = &[
     Kernel { name: linear::qkv::NAME_N128_T128, fields: linear::qkv::Args::FIELDS, waves: linear::TILE_WAVES },
     Kernel { name: linear::gated::NAME_N128_T64, fields: linear::gated::Args::FIELDS, waves: linear::TILE_WAVES },
     Kernel { name: linear::gated::NAME_N128_T128, fields: linear::gated::Args::FIELDS, waves: linear::TILE_WAVES },
+    Kernel { name: bias_add::NAME, fields: bias_add::Args::FIELDS, waves: bias_add::WAVES },
     Kernel { name: head_norm::NAME_D64, fields: head_norm::Args::FIELDS, waves: head_norm::WAVES },
     Kernel { name: head_norm::NAME_D128, fields: head_norm::Args::FIELDS, waves: head_norm::WAVES },
     Kernel { name: rope::NAME_D64, fields: rope::Args::FIELDS, waves: rope::WAVES },
@@ -58,6 +60,8 @@ pub const KERNELS: &[Kernel] = &[
     Kernel { name: kv_append::NAME, fields: kv_append::Args::FIELDS, waves: kv_append::WAVES },
     Kernel { name: prepare_heads::NAME_D64, fields: prepare_heads::Args::FIELDS, waves: prepare_heads::WAVES },
     Kernel { name: prepare_heads::NAME_D128, fields: prepare_heads::Args::FIELDS, waves: prepare_heads::WAVES },
+    Kernel { name: prepare_heads::NAME_ROTATE_D64, fields: prepare_heads::Args::FIELDS, waves: prepare_heads::WAVES },
+    Kernel { name: prepare_heads::NAME_ROTATE_D128, fields: prepare_heads::Args::FIELDS, waves: prepare_heads::WAVES },
     Kernel { name: attention::NAME_PLAIN_D64, fields: attention::Args::FIELDS, waves: attention::PLAIN_WAVES },
     Kernel { name: attention::NAME_PLAIN_D128, fields: attention::Args::FIELDS, waves: attention::PLAIN_WAVES },
     Kernel { name: attention::NAME_PREFILL_D64, fields: attention::Args::FIELDS, waves: attention::PREFILL_WAVES },

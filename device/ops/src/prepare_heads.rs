@@ -1,5 +1,5 @@
-//! What becomes of several tokens' q, k and v between their projections and attention, in one launch: norm and rotation of each head of q
-//! and k, and the KV cache's new positions. The parts alone are [`crate::head_norm`], [`crate::rope`] and [`crate::kv_append`], whose
+//! What becomes of several tokens' q, k and v between their projections and attention, in one launch: norm (where the heads have one) and
+//! rotation of each head of q and k, and the KV cache's new positions. The parts alone are [`crate::head_norm`], [`crate::rope`] and [`crate::kv_append`], whose
 //! layout of the cache this keeps.
 
 use amdgpu_target::Geometry;
@@ -10,11 +10,15 @@ use crate::contract::{Address, args};
 pub const NAME_D64: &str = "prepare_heads_bf16_d64";
 /// head_dim 128.
 pub const NAME_D128: &str = "prepare_heads_bf16_d128";
+/// Without norms, head_dim 64.
+pub const NAME_ROTATE_D64: &str = "rotate_heads_bf16_d64";
+/// Without norms, head_dim 128.
+pub const NAME_ROTATE_D128: &str = "rotate_heads_bf16_d128";
 
 pub(crate) const WAVES: u32 = 4;
 
 args! {
-    /// Arguments of both kernels.
+    /// Arguments of all kernels.
     pub struct Args {
         /// `[T, heads, D]` f32, normalised and rotated in place.
         pub q: Address,
@@ -22,9 +26,9 @@ args! {
         pub k: Address,
         /// `[T, kv_heads, D]` f32, read.
         pub v: Address,
-        /// `[D]` bf16, q's norm.
+        /// `[D]` bf16, q's norm; not read by the kernels without.
         pub wq: Address,
-        /// `[D]` bf16, k's norm.
+        /// `[D]` bf16, k's norm; likewise.
         pub wk: Address,
         /// `[positions, D]` f32, as `rope` reads it.
         pub table: Address,
@@ -47,11 +51,13 @@ args! {
     }
 }
 
-/// The kernel for `head_dim`, if there is one.
-pub const fn name(head_dim: u32) -> Option<&'static str> {
-    match head_dim {
-        64 => Some(NAME_D64),
-        128 => Some(NAME_D128),
+/// The kernel for `head_dim`, with norms or without, if there is one.
+pub const fn name(head_dim: u32, normed: bool) -> Option<&'static str> {
+    match (head_dim, normed) {
+        (64, true) => Some(NAME_D64),
+        (128, true) => Some(NAME_D128),
+        (64, false) => Some(NAME_ROTATE_D64),
+        (128, false) => Some(NAME_ROTATE_D128),
         _ => None,
     }
 }
@@ -77,7 +83,7 @@ mod kernel {
 
     use super::{WAVES, head_groups};
 
-    /// The arguments, for both head_dims.
+    /// The arguments, for all kernels.
     struct Task {
         q: *mut f32,
         k: *const f32,
@@ -95,13 +101,13 @@ mod kernel {
         eps: f32,
     }
 
-    /// Norm and rotation of a head: this lane's elements 2·lane, 2·lane + 1, and 64 further on if `PAIRS` is 2, with the sums and
-    /// roundings of `head_norm` and `rope`.
+    /// Norm, if `NORM`, and rotation of a head: this lane's elements 2·lane, 2·lane + 1, and 64 further on if `PAIRS` is 2, with the sums
+    /// and roundings of `head_norm` and `rope`.
     ///
     /// # Safety
-    /// 1. `x` holds 64 · `PAIRS` f32, `w` as many bf16, `row` the cosines and then the sines of a position.  2. All lanes are live.
+    /// 1. `x` holds 64 · `PAIRS` f32, `w` as many bf16 if `NORM`, `row` the cosines and then the sines of a position.  2. All lanes are live.
     #[inline(always)]
-    unsafe fn rotated<const PAIRS: usize>(
+    unsafe fn rotated<const PAIRS: usize, const NORM: bool>(
         x: *const f32,
         w: *const u16,
         row: *const f32,
@@ -115,11 +121,13 @@ mod kernel {
             v[p] = unsafe { load_f32x2(x, p * 64 + lane * 2) };
             sum = fma(v[p][1], v[p][1], fma(v[p][0], v[p][0], sum));
         }
-        let scale = rsq(fma(wave_sum(sum), 1.0 / (64 * PAIRS) as f32, eps));
-        for p in 0..PAIRS {
-            // SAFETY: as above, in pairs.
-            let [a, b] = unpack_bf16(unsafe { load(w.cast::<u32>(), p * 32 + lane) });
-            v[p] = [v[p][0] * scale * a, v[p][1] * scale * b];
+        if NORM {
+            let scale = rsq(fma(wave_sum(sum), 1.0 / (64 * PAIRS) as f32, eps));
+            for p in 0..PAIRS {
+                // SAFETY: as above, in pairs.
+                let [a, b] = unpack_bf16(unsafe { load(w.cast::<u32>(), p * 32 + lane) });
+                v[p] = [v[p][0] * scale * a, v[p][1] * scale * b];
+            }
         }
         // Element i turns with i + D/2: the same lane's other pair, or with D = 64 the pair of the lane 16 on.
         let half = 32 * PAIRS;
@@ -150,7 +158,7 @@ mod kernel {
     /// # Safety
     /// 1. As the kernels below.
     #[inline(always)]
-    unsafe fn prepare<const PAIRS: usize>(task: &Task) {
+    unsafe fn prepare<const PAIRS: usize, const NORM: bool>(task: &Task) {
         let head_dim = 64 * PAIRS;
         let &Task { tokens, heads, kv_heads, position, .. } = task;
         let capacity = task.capacity as usize;
@@ -169,7 +177,7 @@ mod kernel {
             if head < heads {
                 let x = task.q.wrapping_add((t as usize * heads as usize + head as usize) * head_dim);
                 // SAFETY: t < T and head < heads, position + t is a row of the table: point 1.
-                let out = unsafe { rotated::<PAIRS>(x.cast_const(), task.wq, angles, task.eps) };
+                let out = unsafe { rotated::<PAIRS, NORM>(x.cast_const(), task.wq, angles, task.eps) };
                 for p in 0..PAIRS {
                     // SAFETY: as the load of x; each element belongs to one lane.
                     unsafe { store_f32x2(x, p * 64 + lane * 2, out[p]) };
@@ -178,7 +186,7 @@ mod kernel {
                 let head = (head - heads) as usize;
                 let x = task.k.wrapping_add((t as usize * kv_heads as usize + head) * head_dim);
                 // SAFETY: as above.
-                let out = unsafe { rotated::<PAIRS>(x, task.wk, angles, task.eps) };
+                let out = unsafe { rotated::<PAIRS, NORM>(x, task.wk, angles, task.eps) };
                 let cache = task.k_cache.wrapping_add((head * capacity + at) * head_dim).cast::<u32>();
                 for p in 0..PAIRS {
                     // SAFETY: head < kv_heads and position + t < capacity: point 1; each element belongs to one lane.
@@ -205,9 +213,9 @@ mod kernel {
         }
     }
 
-    /// Defines the two kernels.
+    /// Defines the kernels: name, D / 64, whether there are norms.
     macro_rules! kernels {
-        ($($(#[$doc:meta])* $name:ident: $pairs:literal;)*) => {$(
+        ($($(#[$doc:meta])* $name:ident: $pairs:literal, $norm:literal;)*) => {$(
             $(#[$doc])*
             ///
             /// # Safety
@@ -233,7 +241,7 @@ mod kernel {
                 let task =
                     Task { q, k, v, wq, wk, table, k_cache, v_cache, tokens, heads, kv_heads, position, capacity, eps };
                 // SAFETY: points 1 and 2.
-                unsafe { prepare::<$pairs>(&task) };
+                unsafe { prepare::<$pairs, $norm>(&task) };
             }
         )*};
     }
@@ -252,9 +260,19 @@ mod kernel {
         /// Sync       none
         /// Target     gfx1201; expects `global_load_b64`, `v_rsq_f32`, `v_permlanex16_b32`
         /// Why        five launches of a few µs each become one; k is not written back in f32
-        prepare_heads_bf16_d64: 1;
+        prepare_heads_bf16_d64: 1, true;
 
         /// As `prepare_heads_bf16_d64`, head_dim 128: the bits of `head_norm_f32_d128` and `rope_f32_d128`.
-        prepare_heads_bf16_d128: 2;
+        prepare_heads_bf16_d128: 2, true;
+
+        /// As `prepare_heads_bf16_d64` without norms: q = rope(q), k_cache[.., position + t, ..] = rope(k), v_cache = v
+        ///
+        /// Input      q, k, v and table as there; wq, wk and eps are not read
+        /// Numerics   the bits of `rope_f32_d64` and `kv_append_bf16` one after the other
+        /// Target     gfx1201; expects `global_load_b64`, `v_permlanex16_b32`
+        rotate_heads_bf16_d64: 1, false;
+
+        /// As `rotate_heads_bf16_d64`, head_dim 128: expects no `v_permlanex16_b32`, both halves of a turn are one lane's.
+        rotate_heads_bf16_d128: 2, false;
     }
 }

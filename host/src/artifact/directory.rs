@@ -10,7 +10,7 @@ use super::{
     generation::GenerationDefaults,
     tensors::{self, Dtype},
 };
-use crate::model::config::ModelConfig;
+use crate::model::{config::ModelConfig, family::Family};
 
 /// The format this build writes and reads.
 pub(super) const FORMAT_VERSION: u32 = 1;
@@ -51,13 +51,6 @@ pub(super) struct Identity {
     pub(super) family: Family,
     pub(super) name: String,
     pub(super) sources: Vec<SourceFile>,
-}
-
-/// Model families this build computes.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Family {
-    Qwen3,
 }
 
 /// A file the artifact was made of.

@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    directory::{Directory, Family, Identity, SourceFile, TEMPLATE_OBJECT, TOKENIZER_OBJECT},
+    directory::{Directory, Identity, SourceFile, TEMPLATE_OBJECT, TOKENIZER_OBJECT},
     error::LoadError,
     generation::{self, GenerationDefaults, TokenizerConfig},
     json::{self, Strict, UniqueMembers},
@@ -86,6 +86,7 @@ impl Folder {
         let norms = expected.iter().zip(&ranges).filter(|((name, _), _)| tensors::is_norm(name));
         tensors::check_norms(
             path,
+            config.model.family,
             norms.map(|((name, _), (shard, range))| (name.as_str(), &shards[*shard].storage.bytes()[range.clone()])),
         )?;
 
@@ -96,7 +97,7 @@ impl Folder {
         if let Some(text) = &chat_template {
             texts.push((TEMPLATE_OBJECT, text.len() as u64));
         }
-        let model = Identity { family: Family::Qwen3, name: folder_name(path), sources: files.sources };
+        let model = Identity { family: config.model.family, name: folder_name(path), sources: files.sources };
         let end_ids = end_ids.into_iter().collect();
         let directory = Directory::plan(model, config.model, generation, end_ids, &texts);
         let storages = shards.into_iter().map(|shard| shard.storage).collect();

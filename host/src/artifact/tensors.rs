@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, path::Path};
 use half::bf16;
 
 use super::error::LoadError;
-use crate::model::{config::ModelConfig, weights::Weights};
+use crate::model::{config::ModelConfig, family::Family, weights::Weights};
 
 /// Element type of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -53,7 +53,7 @@ impl<'a> Tensor<'a> {
     }
 }
 
-/// Name and shape of every tensor of a dense Qwen3 checkpoint, in the order a forward pass first uses them: [`Weights`] has the list. A
+/// Name and shape of every tensor of a checkpoint, in the order a forward pass first uses them: [`Weights`] has the list. A
 /// tied lm_head is the embedding and is not listed.
 ///
 /// Expects a config that passed [`ModelConfig::validate`], so no product overflows.
@@ -134,7 +134,7 @@ pub(super) fn is_norm(name: &str) -> bool {
     name.ends_with("norm.weight")
 }
 
-/// Checks the norm vectors against Qwen3's convention: the stored weight is the factor itself, around 1. A family that stores
+/// Checks the norm vectors against the families' convention: the stored weight is the factor itself, around 1. A family that stores
 /// zero-centred weights (and multiplies by 1 + w) has the same names and shapes, and computes noise here.
 ///
 /// A vector contradicts where its mean is nearer to 0 than to 1 and its entries lie on both sides of 0 (factors of a trained model
@@ -142,7 +142,11 @@ pub(super) fn is_norm(name: &str) -> bool {
 ///
 /// # Errors
 /// The tensor's name, the convention and its mean; or a weight that is not finite.
-pub(super) fn check_norms<'a>(file: &Path, norms: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<(), LoadError> {
+pub(super) fn check_norms<'a>(
+    file: &Path,
+    family: Family,
+    norms: impl Iterator<Item = (&'a str, &'a [u8])>,
+) -> Result<(), LoadError> {
     let mut means = Vec::new();
     for (name, bytes) in norms {
         let (mut sum, mut negative, mut count) = (0f64, 0usize, 0usize);
@@ -157,7 +161,13 @@ pub(super) fn check_norms<'a>(file: &Path, norms: impl Iterator<Item = (&'a str,
         }
         let mean = sum / count.max(1) as f64;
         if mean <= 0.0 || (mean < 0.5 && negative * 4 >= count) {
-            return Err(contradiction(file, name, mean, &format!("{negative} of {count} entries are negative")));
+            return Err(contradiction(
+                file,
+                family,
+                name,
+                mean,
+                &format!("{negative} of {count} entries are negative"),
+            ));
         }
         means.push((mean, name));
     }
@@ -165,6 +175,7 @@ pub(super) fn check_norms<'a>(file: &Path, norms: impl Iterator<Item = (&'a str,
     match means.get(means.len() / 2) {
         Some(&(mean, name)) if mean < 0.25 => Err(contradiction(
             file,
+            family,
             name,
             mean,
             &format!("half of all {} norm vectors lie there or lower", means.len()),
@@ -173,8 +184,12 @@ pub(super) fn check_norms<'a>(file: &Path, norms: impl Iterator<Item = (&'a str,
     }
 }
 
-fn contradiction(file: &Path, name: &str, mean: f64, detail: &str) -> LoadError {
-    LoadError::new(file, format!("norm weights of qwen3 are the factor itself, these are centred on zero ({detail})"))
-        .object(name)
-        .numbers("a mean near 1", format_args!("a mean of {mean:.4}"))
+fn contradiction(file: &Path, family: Family, name: &str, mean: f64, detail: &str) -> LoadError {
+    let family = family.name();
+    LoadError::new(
+        file,
+        format!("norm weights of {family} are the factor itself, these are centred on zero ({detail})"),
+    )
+    .object(name)
+    .numbers("a mean near 1", format_args!("a mean of {mean:.4}"))
 }

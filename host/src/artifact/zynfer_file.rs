@@ -125,11 +125,13 @@ fn read_directory(path: &Path, bytes: &[u8]) -> Result<(Directory, usize), LoadE
             .object("format_version")
             .numbers(FORMAT_VERSION, format_version));
     }
-    let directory: Directory = json::parse(path, &text).map_err(|e| e.object("directory"))?;
+    let mut directory: Directory = json::parse(path, &text).map_err(|e| e.object("directory"))?;
     // One directory has one spelling. This also refuses a key left out where `null` stands for nothing.
     if serde_json::to_vec(&directory).ok().as_deref() != Some(&text) {
         return Err(LoadError::new(path, "is not spelled as this format spells it").object("directory"));
     }
+    // The file has it once, in `model`.
+    directory.architecture.family = directory.model.family;
     directory.check(path, file_bytes - payload_start)?;
     Ok((directory, payload_start as usize))
 }

@@ -74,6 +74,7 @@ fn facts(artifact: &Artifact) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("name", artifact.name().to_string()),
         ("kind", if artifact.is_folder() { "Hugging Face folder" } else { ".zynfer file" }.to_string()),
+        ("family", config.family.name().to_string()),
         ("size", bytes(artifact.file_bytes())),
         ("parameters", artifact.parameter_count().to_string()),
         ("tensors", format!("{}, {}", artifact.tensors().len(), bytes(artifact.weight_bytes()))),

@@ -17,6 +17,7 @@ mod interrupt;
 mod isa;
 mod logits;
 mod model;
+mod models;
 mod output;
 mod perplexity;
 mod profile;
@@ -73,6 +74,7 @@ enum Command {
     Logits(logits::Args),
     Perplexity(perplexity::Args),
     Bench(bench::Args),
+    Models(models::Args),
     Devices(devices::Args),
     Doctor(doctor::Args),
     Isa(isa::Args),
@@ -117,6 +119,7 @@ fn dispatch(command: &Command, ui: &Ui) -> CliResult<()> {
         Command::Logits(args) => logits::run(args, ui),
         Command::Perplexity(args) => perplexity::run(args, ui),
         Command::Bench(args) => bench::run(args, ui),
+        Command::Models(args) => models::run(args, ui),
         Command::Devices(args) => devices::run(args, ui),
         Command::Doctor(args) => doctor::run(args, ui),
         Command::Isa(args) => isa::run(args, ui),

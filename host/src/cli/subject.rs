@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::artifact::Artifact;
 use crate::engine::Engine;
-use crate::model::config::{ModelConfig, PUBLISHED};
 use crate::model::random::RandomModel;
 use crate::model::weights::{TensorSource, Weights};
+use crate::model::{config::ModelConfig, registry};
 
 use super::error::{CliError, CliResult};
 use super::model::{BackendArgs, Load, context, open_artifact, open_backend};
@@ -27,7 +27,7 @@ pub(super) struct SubjectArgs {
     #[arg(short = 'm', long = "model", value_name = "MODEL", id = "model_flag")]
     model_flag: Option<PathBuf>,
     /// The shape of a published model with random weights, made in memory
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(PUBLISHED))]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(registry::names()))]
     synthetic: Option<String>,
     /// How weights of a file reach memory
     #[arg(long, value_enum, default_value_t = Load::Mmap, value_name = "HOW", conflicts_with = "synthetic")]
@@ -69,7 +69,7 @@ impl SubjectArgs {
 
 fn synthetic(name: &str, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
     let config = ModelConfig::published(name)
-        .ok_or_else(|| CliError::usage(format!("--synthetic: {name} is none of {}", PUBLISHED.join(", "))))?;
+        .ok_or_else(|| CliError::usage(format!("--synthetic: {name} is none of {}", registry::names().join(", "))))?;
     let weights = Weights::new(&config);
     let parameters = RandomModel::parameters(&weights);
     // A GPU backend copies them, and the emulator's device memory is this computer's.

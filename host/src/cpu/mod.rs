@@ -3,7 +3,7 @@
 //! unsafe code and no kernels for other dtypes.
 //!
 //! Memory is reserved at load: activations of one chunk, the KV cache of the whole context (f32), the rotary table, and f32 copies
-//! of the norm vectors only. Nothing is allocated per token. The same input gives the same bits whatever the number of threads and
+//! of the norms' and biases' vectors only. Nothing is allocated per token. The same input gives the same bits whatever the number of threads and
 //! however the prompt is cut into chunks; another instruction set may round differently.
 
 mod attention;
@@ -195,7 +195,7 @@ impl CpuBackend {
         result
     }
 
-    /// A norm vector of `width` elements.
+    /// A norm's or a bias's vector of `width` elements.
     fn vector(&self, id: TensorId, width: usize) -> Result<&[f32], BackendError> {
         let tensor = &self.tensors[id.0];
         match &tensor.held {
@@ -338,6 +338,14 @@ impl Ops for CpuBackend {
 
     fn linear(&mut self, w: TensorId, x: Act, y: Act) -> OpResult {
         self.product(w, x, 0, self.tokens, y)
+    }
+
+    fn bias_add(&mut self, b: TensorId, y: Act) -> OpResult {
+        self.write(y, |backend, out| {
+            let bias = backend.vector(b, backend.width(y))?;
+            backend.on_pool(|| rows::bias_add(backend.arch, bias, out));
+            Ok(())
+        })
     }
 
     fn head_norm(&mut self, w: TensorId, x: Act) -> OpResult {

@@ -1,4 +1,4 @@
-//! Operations on each row by itself: RMSNorm, rotary embedding, SwiGLU, addition. Small beside the matrix products, so they are
+//! Operations on each row by itself: RMSNorm, rotary embedding, SwiGLU, additions. Small beside the matrix products, so they are
 //! plain loops inside one dispatch; rows are shared over threads only when there are several.
 //!
 //! Each loop is the `inline(always)` method of a struct: a closure would be called from the dispatch, not inlined into it, and run
@@ -93,6 +93,11 @@ pub fn rmsnorm(arch: Arch, w: &[f32], eps: f64, x: &[f32], y: &mut [f32]) {
     let width = w.len();
     assert_eq!(x.len(), y.len());
     each_row(y, width, |t, y| arch.dispatch(Normalise { x: &x[t * width..][..width], w, eps, y }));
+}
+
+/// `y[t,n] += bias[n]`, rows as wide as `bias`.
+pub fn bias_add(arch: Arch, bias: &[f32], y: &mut [f32]) {
+    each_row(y, bias.len(), |_, y| arch.dispatch(Add { x: bias, y }));
 }
 
 /// RMSNorm of each head in place: every run of `w.len()` elements of each row of `width`.

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{perplexity::WindowPlan, *};
-use crate::model::ops::{Act, OpResult, TensorId};
+use crate::model::{
+    family::Family,
+    ops::{Act, OpResult, TensorId},
+};
 
 const VOCAB: usize = 10;
 
@@ -91,6 +94,9 @@ impl Ops for Scripted {
     fn linear(&mut self, _w: TensorId, _x: Act, _y: Act) -> OpResult {
         Ok(())
     }
+    fn bias_add(&mut self, _b: TensorId, _y: Act) -> OpResult {
+        Ok(())
+    }
     fn head_norm(&mut self, _w: TensorId, _x: Act) -> OpResult {
         Ok(())
     }
@@ -120,6 +126,7 @@ impl Clock for FakeClock {
 
 fn test_config() -> ModelConfig {
     ModelConfig {
+        family: Family::Qwen3,
         hidden_size: 2,
         intermediate_size: 2,
         num_hidden_layers: 1,

@@ -39,9 +39,11 @@ impl Arena {
         self.offsets[id.0]
     }
 
-    /// Where decode's kernels find everything; `None` if layers are not at equal distances or q, k, v are not neighbours.
+    /// Where decode's kernels find everything; `None` if layers are not at equal distances, q, k, v are not neighbours, or heads have no
+    /// norms.
     pub fn places(&self, weights: &Weights) -> Option<WeightPlaces> {
         let first = weights.layers.first()?;
+        let [q_norm, k_norm] = first.qk_norm?;
         let at = |id| self.offset(id);
         let stride = weights.layers.get(1).map_or(0, |second| at(second.input_layernorm) - at(first.input_layernorm));
         let size = |id: TensorId| 2 * weights.spec(id).shape.iter().product::<usize>();
@@ -49,8 +51,7 @@ impl Arena {
             let moved = |id: TensorId, of_first: TensorId| at(id) == at(of_first) + index * stride;
             let equal = moved(layer.input_layernorm, first.input_layernorm)
                 && moved(layer.q_proj, first.q_proj)
-                && moved(layer.q_norm, first.q_norm)
-                && moved(layer.k_norm, first.k_norm)
+                && layer.qk_norm.is_some_and(|[q, k]| moved(q, q_norm) && moved(k, k_norm))
                 && moved(layer.o_proj, first.o_proj)
                 && moved(layer.post_attention_layernorm, first.post_attention_layernorm)
                 && moved(layer.gate_proj, first.gate_proj)
@@ -67,8 +68,8 @@ impl Arena {
             embed: at(weights.embed_tokens),
             input_norm: at(first.input_layernorm),
             qkv: at(first.q_proj),
-            q_norm: at(first.q_norm),
-            k_norm: at(first.k_norm),
+            q_norm: at(q_norm),
+            k_norm: at(k_norm),
             o: at(first.o_proj),
             post_norm: at(first.post_attention_layernorm),
             gate: at(first.gate_proj),
@@ -83,15 +84,15 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::config::{ModelConfig, PUBLISHED};
+    use crate::model::registry::MODELS;
 
     #[test]
     fn tensors_of_published_models_lie_apart_and_layers_at_equal_distances() {
-        for name in PUBLISHED {
-            let config = ModelConfig::published(name).expect("a published shape");
-            let weights = Weights::new(&config);
+        for model in MODELS {
+            let (name, config) = (model.name, &model.architecture);
+            let weights = Weights::new(config);
             let arena = Arena::new(&weights).expect("it fits");
-            let places = arena.places(&weights).expect(name);
+            let places = arena.places(&weights);
             let mut end = 0;
             for (index, spec) in weights.specs().iter().enumerate() {
                 let at = arena.offset(TensorId(index));
@@ -99,6 +100,9 @@ mod tests {
                 end = at + 2 * spec.shape.iter().product::<usize>();
             }
             assert!(arena.bytes() >= end && arena.bytes() < end + ALIGN, "{name}");
+            // Decode's kernels are for heads with norms.
+            assert_eq!(places.is_some(), config.family.qk_norm(), "{name}");
+            let Some(places) = places else { continue };
             let last = weights.layers.last().expect("a layer");
             let layers = config.num_hidden_layers;
             assert_eq!(places.down + (layers - 1) * places.layer_stride, arena.offset(last.down_proj), "{name}");

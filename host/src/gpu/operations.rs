@@ -259,39 +259,51 @@ impl Ops for Gpu {
         self.product(w, self.act(x)?, self.act(y)?, [tokens, n, k])
     }
 
-    fn qkv(&mut self, w: [TensorId; 3], x: Act) -> OpResult {
+    fn qkv(&mut self, w: [TensorId; 3], bias: Option<[TensorId; 3]>, x: Act) -> OpResult {
         let Pass { tokens, .. } = self.pass()?;
-        if !self.fused(tokens) {
+        let to = [Act::Query, Act::Key, Act::Value];
+        if self.fused(tokens) {
+            let (depth, n) = (self.width("qkv", x, 2)?, self.width("qkv", Act::Query, 4)?);
+            let n_kv = self.width("qkv", Act::Key, 4)?;
+            for (id, rows) in w.into_iter().zip([n, n_kv, n_kv]) {
+                self.shape_is("qkv", id, &[rows, depth])?;
+            }
             let [q, k, v] = w;
-            self.linear(q, x, Act::Query)?;
-            self.linear(k, x, Act::Key)?;
-            return self.linear(v, x, Act::Value);
+            let weights = Qkv { q: self.tensor(q)?, k: self.tensor(k)?, v: self.tensor(v)? };
+            let out = Qkv { q: self.act(Act::Query)?, k: self.act(Act::Key)?, v: self.act(Act::Value)? };
+            self.kernels.linear_qkv(&self.stream, weights, self.act(x)?, out, [tokens, n, n_kv, depth])?;
+        } else {
+            for (w, y) in w.into_iter().zip(to) {
+                self.linear(w, x, y)?;
+            }
         }
-        let (depth, n) = (self.width("qkv", x, 2)?, self.width("qkv", Act::Query, 4)?);
-        let n_kv = self.width("qkv", Act::Key, 4)?;
-        for (id, rows) in w.into_iter().zip([n, n_kv, n_kv]) {
-            self.shape_is("qkv", id, &[rows, depth])?;
+        for (b, y) in bias.into_iter().flatten().zip(to) {
+            self.bias_add(b, y)?;
         }
-        let [q, k, v] = w;
-        let weights = Qkv { q: self.tensor(q)?, k: self.tensor(k)?, v: self.tensor(v)? };
-        let out = Qkv { q: self.act(Act::Query)?, k: self.act(Act::Key)?, v: self.act(Act::Value)? };
-        Ok(self.kernels.linear_qkv(&self.stream, weights, self.act(x)?, out, [tokens, n, n_kv, depth])?)
+        Ok(())
     }
 
-    fn prepare_heads(&mut self, q_norm: TensorId, k_norm: TensorId, layer: usize) -> OpResult {
+    fn prepare_heads(&mut self, qk_norm: Option<[TensorId; 2]>, layer: usize) -> OpResult {
         let Pass { tokens, position } = self.pass()?;
         if !self.fused(tokens) {
-            self.head_norm(q_norm, Act::Query)?;
-            self.head_norm(k_norm, Act::Key)?;
+            if let Some([q_norm, k_norm]) = qk_norm {
+                self.head_norm(q_norm, Act::Query)?;
+                self.head_norm(k_norm, Act::Key)?;
+            }
             self.rope(Act::Query)?;
             self.rope(Act::Key)?;
             return self.kv_append(layer);
         }
-        for id in [q_norm, k_norm] {
-            self.shape_is("prepare_heads", id, &[self.config.head_dim])?;
-        }
+        let norms = match qk_norm {
+            None => None,
+            Some([q_norm, k_norm]) => {
+                for id in [q_norm, k_norm] {
+                    self.shape_is("prepare_heads", id, &[self.config.head_dim])?;
+                }
+                Some([self.tensor(q_norm)?, self.tensor(k_norm)?])
+            }
+        };
         let rows = Qkv { q: self.act(Act::Query)?, k: self.act(Act::Key)?, v: self.act(Act::Value)? };
-        let norms = [self.tensor(q_norm)?, self.tensor(k_norm)?];
         let shape = [tokens, self.config.num_attention_heads];
         let (cache, eps) = (self.cache(layer)?, self.eps());
         Ok(self.kernels.prepare_heads(&self.stream, rows, norms, &self.rope, &cache, shape, position, eps)?)
@@ -321,6 +333,14 @@ impl Ops for Gpu {
         self.shape_is("gated", up, &[n, k])?;
         let (weights, x, out) = ([self.tensor(gate)?, self.tensor(up)?], self.act(x)?, self.act(Act::Mlp)?);
         Ok(self.kernels.linear_gated(&self.stream, weights, x, out, [tokens, n, k])?)
+    }
+
+    fn bias_add(&mut self, b: TensorId, y: Act) -> OpResult {
+        let Pass { tokens, .. } = self.pass()?;
+        let n = self.width("bias_add", y, 4)?;
+        self.shape_is("bias_add", b, &[n])?;
+        let (y, b) = (self.act(y)?, self.tensor(b)?);
+        Ok(self.kernels.bias_add(&self.stream, y, b, [tokens, n])?)
     }
 
     fn head_norm(&mut self, w: TensorId, x: Act) -> OpResult {

@@ -23,6 +23,15 @@ pub enum DecodePlan {
 }
 
 impl DecodePlan {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fused => "fused",
+            Self::Graph => "graph",
+            Self::Persistent => "persistent",
+        }
+    }
+
     /// Most tokens of one call.
     pub fn block(self) -> usize {
         match self {

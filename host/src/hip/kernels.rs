@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use device_ops::{
-    Geometry, argmax, attention, embed, head_norm, kv_append, residual_add, rmsnorm, rope, swiglu, top_k,
+    Geometry, argmax, attention, bias_add, embed, head_norm, kv_append, residual_add, rmsnorm, rope, swiglu, top_k,
 };
 
 use super::error::HipError;
@@ -187,6 +187,19 @@ impl Kernels {
         // SAFETY: 1. `Args` is that of both kernels; 2. checked above; 3. the contract's geometry for the same rows as its name;
         // 4. one stream, and Spans keep memory alive.
         unsafe { self.launch(stream, rmsnorm::name(rows), rmsnorm::geometry(rows), &args) }
+    }
+
+    /// `y[t,n] += bias[n]`: `y` `[T, N]` f32, `bias` `[N]` bf16.
+    pub fn bias_add(&self, stream: &Stream, y: &Span, bias: &Span, [tokens, n]: [usize; 2]) -> Result<(), LaunchError> {
+        let op = Op("bias_add");
+        let t = op.tokens(tokens)?;
+        let width = op.width("N", n, bias_add::N_MULTIPLE as usize)?;
+        op.holds("y", y, &[tokens, n], 4)?;
+        op.holds("bias", bias, &[n], 2)?;
+        op.apart(stream, &[y, bias])?;
+        let args = bias_add::Args { y: y.address(), bias: bias.address(), n: width, pad: 0 };
+        // SAFETY: 1. `Args` is this kernel's; 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
+        unsafe { self.launch(stream, bias_add::NAME, bias_add::geometry(t, width), &args) }
     }
 
     /// RMSNorm of each head in place: `x` `[rows, D]` f32 with rows = T · heads, `w` `[D]` bf16.

@@ -1,14 +1,19 @@
-//! A Qwen3 checkpoint's `config.json`, with the checkpoint's names. Reading and refusing live here; nothing is defaulted that
-//! changes the mathematics, and a key nobody here knows is refused rather than ignored. It opens no files and knows no tensors.
+//! A checkpoint's `config.json`, with the checkpoint's names. Reading and refusing live here; nothing is defaulted that changes the
+//! mathematics, and a key nobody here knows is refused rather than ignored. It opens no files and knows no tensors.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// Architecture of a dense Qwen3 decoder, names and meaning as in the checkpoint.
+use super::family::Family;
+
+/// Architecture of a dense decoder, names and meaning as in the checkpoint.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
+    /// Which kind of layer: `model_type`. In an artifact it stands beside the architecture (`model.family`), not inside it.
+    #[serde(skip)]
+    pub family: Family,
     /// Width of the residual stream.
     pub hidden_size: usize,
     /// Width of the MLP between gate/up and down.
@@ -33,32 +38,11 @@ pub struct ModelConfig {
     pub tie_word_embeddings: bool,
 }
 
-/// Names of the published dense Qwen3 models whose shapes [`ModelConfig::published`] knows.
-pub const PUBLISHED: [&str; 4] = ["qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b"];
-
 impl ModelConfig {
-    /// The shape of a published model, for what needs no weights or random ones: measurements, plans, tests. One of [`PUBLISHED`].
+    /// The shape of a published model, for what needs no weights or random ones: measurements, plans, tests. One of
+    /// [`super::registry::MODELS`].
     pub fn published(name: &str) -> Option<Self> {
-        let (hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, tie_word_embeddings) = match name {
-            "qwen3-0.6b" => (1024, 3072, 28, 16, true),
-            "qwen3-1.7b" => (2048, 6144, 28, 16, true),
-            "qwen3-4b" => (2560, 9728, 36, 32, true),
-            "qwen3-8b" => (4096, 12_288, 36, 32, false),
-            _ => return None,
-        };
-        Some(Self {
-            hidden_size,
-            intermediate_size,
-            num_hidden_layers,
-            num_attention_heads,
-            num_key_value_heads: 8,
-            head_dim: 128,
-            vocab_size: 151_936,
-            max_position_embeddings: 40_960,
-            rms_norm_eps: 1e-6,
-            rope_theta: 1e6,
-            tie_word_embeddings,
-        })
+        super::registry::find(name).map(|model| model.architecture.clone())
     }
 
     /// Elements of one token's queries: heads × head_dim.
@@ -153,7 +137,7 @@ pub struct CheckpointConfig {
     pub eos_token_ids: Vec<u32>,
 }
 
-/// Keys that change nothing of what is computed here: training, bookkeeping, and defaults of other tasks.
+/// Keys that change nothing of what is computed here: training, bookkeeping, and defaults of other tasks. A family has more of them.
 const HARMLESS: &[&str] = &[
     "_attn_implementation",
     "_attn_implementation_autoset",
@@ -169,7 +153,6 @@ const HARMLESS: &[&str] = &[
     "id2label",
     "initializer_range",
     "label2id",
-    "max_window_layers",
     "num_labels",
     "output_attentions",
     "output_hidden_states",
@@ -179,7 +162,6 @@ const HARMLESS: &[&str] = &[
     "return_dict",
     "return_dict_in_generate",
     "sep_token_id",
-    "sliding_window",
     "task_specific_params",
     "tokenizer_class",
     "torchscript",
@@ -213,21 +195,19 @@ const READ: &[&str] = &[
     "vocab_size",
 ];
 
-/// Keys a transformers configuration may carry whose only value that changes nothing is the one given here (null also passes).
+/// Keys a transformers configuration may carry whose only value that changes nothing is the one given here (null also passes). A family
+/// has more of them.
 const NEUTRAL: &[(&str, Value)] = &[
     ("add_cross_attention", Value::Bool(false)),
-    ("attention_bias", Value::Bool(false)),
     ("cross_attention_hidden_size", Value::Null),
     ("is_decoder", Value::Bool(false)),
     ("is_encoder_decoder", Value::Bool(false)),
-    ("mlp_bias", Value::Bool(false)),
     ("quantization_config", Value::Null),
     ("tie_encoder_decoder", Value::Bool(false)),
-    ("use_sliding_window", Value::Bool(false)),
 ];
 
 impl CheckpointConfig {
-    /// Reads the parsed `config.json` of a Qwen3 checkpoint, in the spelling of published checkpoints (`rope_theta`,
+    /// Reads the parsed `config.json` of a checkpoint of one of the families, in the spelling of published checkpoints (`rope_theta`,
     /// `torch_dtype`) and in that of transformers 5 (`rope_parameters`, `dtype`).
     ///
     /// # Errors
@@ -238,8 +218,8 @@ impl CheckpointConfig {
             return Err(ConfigError::new("config", format!("expected an object, found {}", kind(json))));
         };
         // The family first: of another architecture every further complaint would mislead.
-        check_family(map)?;
-        check_keys(map)?;
+        let family = family(map)?;
+        check_keys(map, family)?;
         check_dtype(map)?;
         match required(map, "hidden_act")? {
             Value::String(act) if act == "silu" => {}
@@ -250,6 +230,7 @@ impl CheckpointConfig {
         let hidden_size = size(map, "hidden_size")?;
         let num_attention_heads = size(map, "num_attention_heads")?;
         let model = ModelConfig {
+            family,
             hidden_size,
             intermediate_size: size(map, "intermediate_size")?,
             num_hidden_layers,
@@ -290,21 +271,24 @@ pub fn token_ids(key: &str, value: Option<&Value>, vocab_size: usize) -> Result<
     }
 }
 
-fn check_family(map: &Map<String, Value>) -> Result<(), ConfigError> {
-    match required(map, "model_type")? {
-        Value::String(family) if family == "qwen3" => {}
-        other => return Err(ConfigError::numbers("model_type", "\"qwen3\"", other)),
-    }
+/// `model_type`, and that `architectures` agrees with it.
+fn family(map: &Map<String, Value>) -> Result<Family, ConfigError> {
+    let found = required(map, "model_type")?;
+    let Some(family) = found.as_str().and_then(Family::named) else {
+        let known: Vec<String> = Family::ALL.iter().map(|family| format!("\"{}\"", family.name())).collect();
+        return Err(ConfigError::numbers("model_type", known.join(" or "), brief(found)));
+    };
+    let architecture = family.architecture();
     match present(map, "architectures") {
-        None => Ok(()),
-        Some(Value::Array(list)) if list.len() == 1 && list[0] == "Qwen3ForCausalLM" => Ok(()),
-        Some(other) => Err(ConfigError::numbers("architectures", "[\"Qwen3ForCausalLM\"]", other)),
+        None => Ok(family),
+        Some(Value::Array(list)) if list.len() == 1 && list[0] == architecture => Ok(family),
+        Some(other) => Err(ConfigError::numbers("architectures", format!("[\"{architecture}\"]"), brief(other))),
     }
 }
 
-fn check_keys(map: &Map<String, Value>) -> Result<(), ConfigError> {
+fn check_keys(map: &Map<String, Value>, family: Family) -> Result<(), ConfigError> {
     for (key, value) in map {
-        if let Some((_, neutral)) = NEUTRAL.iter().find(|(name, _)| name == key) {
+        if let Some((_, neutral)) = NEUTRAL.iter().chain(family.neutral_keys()).find(|(name, _)| name == key) {
             if value != neutral && !value.is_null() {
                 return Err(ConfigError::new(
                     key,
@@ -314,7 +298,7 @@ fn check_keys(map: &Map<String, Value>) -> Result<(), ConfigError> {
                     ),
                 ));
             }
-        } else if !READ.contains(&key.as_str()) && !HARMLESS.contains(&key.as_str()) {
+        } else if ![READ, HARMLESS, family.harmless_keys()].iter().any(|keys| keys.contains(&key.as_str())) {
             return Err(ConfigError::new(
                 key,
                 format!("unknown key with value {}: it may change what is computed, so it is refused", brief(value)),

@@ -1,5 +1,6 @@
-//! One forward pass of Qwen3 as straight code over [`Ops`]: what is computed, in order, with the shape on every line. How and where
-//! it is computed is the backend's; which token follows is the engine's.
+//! One forward pass as straight code over [`Ops`]: what is computed, in order, with the shape on every line. How and where it is
+//! computed is the backend's; which token follows is the engine's. Families differ in what a layer has between its projections and
+//! attention: biases, norms of heads, or neither.
 //!
 //! Letters as in [`super::ops`]: `T` tokens of this call, `H` hidden_size, `Q` heads × head_dim, `K` kv heads × head_dim,
 //! `I` intermediate_size, `V` vocab_size. Cost per token is one read of every weight for `T = 1`, shared by all `T` otherwise.
@@ -35,8 +36,8 @@ pub fn forward_observed(
     for (layer, lw) in w.layers.iter().enumerate() {
         // 2. Attention: every token looks at itself and everything before it.
         ops.rmsnorm(lw.input_layernorm, Act::Hidden, Act::Normed)?; // Normed[T, H]
-        ops.qkv([lw.q_proj, lw.k_proj, lw.v_proj], Act::Normed)?; // Query[T, Q], Key[T, K], Value[T, K]
-        ops.prepare_heads(lw.q_norm, lw.k_norm, layer)?; //         Query and Key: norm of each head, rotated by position;
+        ops.qkv([lw.q_proj, lw.k_proj, lw.v_proj], lw.qkv_bias, Act::Normed)?; // Query[T, Q], Key[T, K], Value[T, K]
+        ops.prepare_heads(lw.qk_norm, layer)?; //                   Query and Key: norm of each head, rotated by position;
         //                                                          cache[layer][position .. position + T] = Key, Value
         ops.attention(layer)?; //                                   Attn[T, Q]
         ops.linear_residual(lw.o_proj, Act::Attn)?; //              Hidden[T, H] += o_proj of Attn

@@ -2,8 +2,10 @@
 //! No unsafe, no launch geometry, no storage: those belong to the backend behind [`ops::Ops`].
 
 pub mod config;
+pub mod family;
 pub mod forward;
 pub mod ops;
 pub mod random;
+pub mod registry;
 pub mod rope;
 pub mod weights;

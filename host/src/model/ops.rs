@@ -78,17 +78,24 @@ pub trait Ops: Send {
     fn rmsnorm(&mut self, w: TensorId, x: Act, y: Act) -> OpResult;
     /// `y[t,n] = Σ_k x[t,k] · w[n,k]`; `w` is `[N, K]` row-major as in the checkpoint.
     fn linear(&mut self, w: TensorId, x: Act, y: Act) -> OpResult;
-    /// Query, Key and Value from `x` by three weights.
-    fn qkv(&mut self, [q, k, v]: [TensorId; 3], x: Act) -> OpResult {
-        self.linear(q, x, Act::Query)?;
-        self.linear(k, x, Act::Key)?;
-        self.linear(v, x, Act::Value)
+    /// Query, Key and Value from `x` by three weights, and their biases where the family has such.
+    fn qkv(&mut self, w: [TensorId; 3], bias: Option<[TensorId; 3]>, x: Act) -> OpResult {
+        let to = [Act::Query, Act::Key, Act::Value];
+        for (w, y) in w.into_iter().zip(to) {
+            self.linear(w, x, y)?;
+        }
+        for (b, y) in bias.into_iter().flatten().zip(to) {
+            self.bias_add(b, y)?;
+        }
+        Ok(())
     }
-    /// What stands between projections and attention: q_norm and k_norm, rotation of Query and Key, and Key and Value appended to
-    /// `layer`'s cache. Key and Value hold nothing of use afterwards.
-    fn prepare_heads(&mut self, q_norm: TensorId, k_norm: TensorId, layer: usize) -> OpResult {
-        self.head_norm(q_norm, Act::Query)?;
-        self.head_norm(k_norm, Act::Key)?;
+    /// What stands between projections and attention: the norms of q's and k's heads where the family has such, rotation of Query and
+    /// Key, and Key and Value appended to `layer`'s cache. Key and Value hold nothing of use afterwards.
+    fn prepare_heads(&mut self, qk_norm: Option<[TensorId; 2]>, layer: usize) -> OpResult {
+        if let Some([q_norm, k_norm]) = qk_norm {
+            self.head_norm(q_norm, Act::Query)?;
+            self.head_norm(k_norm, Act::Key)?;
+        }
         self.rope(Act::Query)?;
         self.rope(Act::Key)?;
         self.kv_append(layer)
@@ -104,6 +111,8 @@ pub trait Ops: Send {
         self.linear(up, x, Act::Up)?;
         self.swiglu()
     }
+    /// `y[t,n] += b[n]` (Qwen2's biases of q, k and v).
+    fn bias_add(&mut self, b: TensorId, y: Act) -> OpResult;
     /// RMSNorm of each head of `x` over head_dim, in place (Qwen3's q_norm and k_norm).
     fn head_norm(&mut self, w: TensorId, x: Act) -> OpResult;
     /// Rotary embedding of each head of `x` in place, rotate-half, at this pass's positions.

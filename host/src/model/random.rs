@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
 
-/// Weights of a configuration: matrices near ±0.02, norms 1, the same for the same seed. Each tensor has memory of its own, so nothing
+/// Weights of a configuration: matrices and biases near ±0.02, norms 1, the same for the same seed. Each tensor has memory of its own, so nothing
 /// is in a cache that would not be there in earnest.
 pub struct RandomModel(HashMap<String, (Vec<usize>, Vec<u32>)>);
 
@@ -36,7 +36,7 @@ impl RandomModel {
 /// Pairs of elements of one tensor; every width of a validated configuration is even.
 fn words(spec: &TensorSpec, seed: u64) -> Vec<u32> {
     let pairs = spec.shape.iter().product::<usize>() / 2;
-    if spec.shape.len() == 1 {
+    if spec.name.ends_with("norm.weight") {
         return vec![0x3f80_3f80; pairs];
     }
     let mut state = seed.wrapping_mul(2).wrapping_add(1);
@@ -58,22 +58,7 @@ impl TensorSource for RandomModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::config::{ModelConfig, PUBLISHED};
-
-    #[test]
-    fn published_shapes_have_the_published_parameters() {
-        // Model cards: 0.6B has 0.6 B in all and 0.44 B without the embedding; 1.7B 1.4 B, 4B 3.6 B, 8B 6.95 B without it.
-        let without = [0.44e9, 1.4e9, 3.6e9, 6.95e9];
-        for (name, expected) in PUBLISHED.iter().zip(without) {
-            let config = ModelConfig::published(name).expect("a published shape");
-            config.validate().expect("it is valid");
-            let tables = if config.tie_word_embeddings { 1 } else { 2 };
-            let table = (config.vocab_size * config.hidden_size * tables) as u64;
-            let rest = (RandomModel::parameters(&Weights::new(&config)) - table) as f64;
-            assert!((rest / expected - 1.0).abs() < 0.02, "{name}: {rest} parameters, {expected} published");
-        }
-        assert!(ModelConfig::published("qwen3-0.6B").is_none() && ModelConfig::published("").is_none());
-    }
+    use crate::model::config::ModelConfig;
 
     #[test]
     fn every_tensor_is_there_and_finite_and_the_seed_decides() {

@@ -1,4 +1,4 @@
-//! Which tensors a Qwen3 checkpoint has, under its own names, and what shape each must have. Holds no bytes and no dtype rules
+//! Which tensors a checkpoint has, under its own names, and what shape each must have. Holds no bytes and no dtype rules
 //! beyond their names: a [`TensorSource`] (artifact or folder) holds the bytes, a backend decides what it accepts.
 
 use super::{config::ModelConfig, ops::TensorId};
@@ -66,7 +66,7 @@ impl TensorSource for artifact::Artifact {
 pub struct TensorSpec {
     /// As in the checkpoint, for example `model.layers.0.self_attn.q_proj.weight`.
     pub name: String,
-    /// `[N, K]` of a projection, `[H]` of a norm.
+    /// `[N, K]` of a projection, `[N]` of its bias, `[H]` of a norm.
     pub shape: Vec<usize>,
 }
 
@@ -118,10 +118,10 @@ pub struct LayerWeights {
     pub k_proj: TensorId,
     /// `[K, H]`.
     pub v_proj: TensorId,
-    /// RMSNorm of each query head, `[head_dim]`.
-    pub q_norm: TensorId,
-    /// RMSNorm of each key head, `[head_dim]`.
-    pub k_norm: TensorId,
+    /// Biases of the three, `[Q]`, `[K]` and `[K]`, in families that have them.
+    pub qkv_bias: Option<[TensorId; 3]>,
+    /// RMSNorm of each query head and of each key head, `[head_dim]` each, in families that have them.
+    pub qk_norm: Option<[TensorId; 2]>,
     /// `[H, Q]`.
     pub o_proj: TensorId,
     /// RMSNorm before the MLP, `[H]`.
@@ -153,7 +153,7 @@ impl Weights {
     pub fn new(config: &ModelConfig) -> Self {
         let (h, i, v) = (config.hidden_size, config.intermediate_size, config.vocab_size);
         let (q, k, d) = (config.q_size(), config.kv_size(), config.head_dim);
-        let mut specs = Vec::with_capacity(3 + 11 * config.num_hidden_layers);
+        let mut specs = Vec::with_capacity(3 + 12 * config.num_hidden_layers);
         let mut add = |name: String, shape: &[usize]| {
             specs.push(TensorSpec { name, shape: shape.to_vec() });
             TensorId(specs.len() - 1)
@@ -161,19 +161,24 @@ impl Weights {
         let embed_tokens = add("model.embed_tokens.weight".into(), &[v, h]);
         let layers = (0..config.num_hidden_layers)
             .map(|layer| {
-                let mut at = |part: &str, shape: &[usize]| add(format!("model.layers.{layer}.{part}.weight"), shape);
+                let mut at = |part: &str, shape: &[usize]| add(format!("model.layers.{layer}.{part}"), shape);
                 LayerWeights {
-                    input_layernorm: at("input_layernorm", &[h]),
-                    q_proj: at("self_attn.q_proj", &[q, h]),
-                    k_proj: at("self_attn.k_proj", &[k, h]),
-                    v_proj: at("self_attn.v_proj", &[k, h]),
-                    q_norm: at("self_attn.q_norm", &[d]),
-                    k_norm: at("self_attn.k_norm", &[d]),
-                    o_proj: at("self_attn.o_proj", &[h, q]),
-                    post_attention_layernorm: at("post_attention_layernorm", &[h]),
-                    gate_proj: at("mlp.gate_proj", &[i, h]),
-                    up_proj: at("mlp.up_proj", &[i, h]),
-                    down_proj: at("mlp.down_proj", &[h, i]),
+                    input_layernorm: at("input_layernorm.weight", &[h]),
+                    q_proj: at("self_attn.q_proj.weight", &[q, h]),
+                    k_proj: at("self_attn.k_proj.weight", &[k, h]),
+                    v_proj: at("self_attn.v_proj.weight", &[k, h]),
+                    // Behind all three matrices: decode reads those as one.
+                    qkv_bias: config.family.qkv_bias().then(|| {
+                        [("q_proj", q), ("k_proj", k), ("v_proj", k)]
+                            .map(|(part, rows)| at(&format!("self_attn.{part}.bias"), &[rows]))
+                    }),
+                    qk_norm: (config.family.qk_norm())
+                        .then(|| ["q_norm", "k_norm"].map(|part| at(&format!("self_attn.{part}.weight"), &[d]))),
+                    o_proj: at("self_attn.o_proj.weight", &[h, q]),
+                    post_attention_layernorm: at("post_attention_layernorm.weight", &[h]),
+                    gate_proj: at("mlp.gate_proj.weight", &[i, h]),
+                    up_proj: at("mlp.up_proj.weight", &[i, h]),
+                    down_proj: at("mlp.down_proj.weight", &[h, i]),
                 }
             })
             .collect();
@@ -215,9 +220,11 @@ impl Weights {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::family::Family;
 
     fn config(tied: bool) -> ModelConfig {
         ModelConfig {
+            family: Family::Qwen3,
             hidden_size: 64,
             intermediate_size: 192,
             num_hidden_layers: 2,
@@ -254,6 +261,26 @@ mod tests {
         assert_eq!(tied.lm_head, tied.embed_tokens);
         assert_eq!(untied.spec(untied.lm_head).name, "lm_head.weight");
         assert_eq!(untied.specs().len(), tied.specs().len() + 1);
+    }
+
+    #[test]
+    fn families_differ_in_norms_of_heads_and_biases() {
+        let between = |family| {
+            let weights = Weights::new(&ModelConfig { family, ..config(true) });
+            let layer = weights.layers[1];
+            let names = weights.specs()[layer.v_proj.0 + 1..layer.o_proj.0].iter();
+            names.map(|spec| (spec.name["model.layers.1.self_attn.".len()..].to_owned(), spec.shape[0])).collect()
+        };
+        let named = |list: &[(&str, usize)]| list.iter().map(|(name, rows)| ((*name).to_owned(), *rows)).collect();
+        let cases: [(Family, Vec<(String, usize)>); 3] = [
+            (Family::Qwen3, named(&[("q_norm.weight", 128), ("k_norm.weight", 128)])),
+            (Family::Qwen2, named(&[("q_proj.bias", 512), ("k_proj.bias", 256), ("v_proj.bias", 256)])),
+            (Family::Llama, Vec::new()),
+        ];
+        for (family, expected) in cases {
+            let found: Vec<(String, usize)> = between(family);
+            assert_eq!(found, expected, "{family:?}");
+        }
     }
 
     #[test]

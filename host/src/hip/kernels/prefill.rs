@@ -153,8 +153,8 @@ impl Kernels {
     }
 
     /// Norm and rotation of each head of `rows.q` `[T, heads, D]` f32 in place and of `rows.k` `[T, kv_heads, D]` into `cache`, where `rows.v`
-    /// goes as well, from `position` on; `norms` `[D]` bf16 of q and of k, `table` `[positions, D]` f32 as [`Kernels::rope`] reads it. `shape`
-    /// is T and heads.
+    /// goes as well, from `position` on; `norms` `[D]` bf16 of q and of k, or only the rotation; `table` `[positions, D]` f32 as
+    /// [`Kernels::rope`] reads it. `shape` is T and heads.
     #[allow(
         clippy::too_many_arguments,
         reason = "the operation's own: rows, two norms, a table, a cache and three numbers"
@@ -163,7 +163,7 @@ impl Kernels {
         &self,
         stream: &Stream,
         rows: Qkv<'_>,
-        norms: [&Span; 2],
+        norms: Option<[&Span; 2]>,
         table: &Span,
         cache: &KvCache<'_>,
         [tokens, heads]: [usize; 2],
@@ -175,25 +175,29 @@ impl Kernels {
         let q_heads = op.width("heads", heads, 1)?;
         let shape = op.cache(cache)?;
         let head_dim = cache.head_dim;
-        let name = prepare_heads::name(shape.head_dim).ok_or_else(|| op.no_head_dim(head_dim))?;
+        let name = prepare_heads::name(shape.head_dim, norms.is_some()).ok_or_else(|| op.no_head_dim(head_dim))?;
         op.holds("queries", rows.q, &[tokens, heads, head_dim], 4)?;
         op.holds("keys", rows.k, &[tokens, cache.kv_heads, head_dim], 4)?;
         op.holds("values", rows.v, &[tokens, cache.kv_heads, head_dim], 4)?;
         op.fits_u32("elements", tokens * (heads + 2 * cache.kv_heads) * head_dim)?;
-        op.holds("q norm", norms[0], &[head_dim], 2)?;
-        op.holds("k norm", norms[1], &[head_dim], 2)?;
+        for (what, norm) in ["q norm", "k norm"].into_iter().zip(norms.into_iter().flatten()) {
+            op.holds(what, norm, &[head_dim], 2)?;
+        }
         let positions = table.bytes() / (head_dim * 4);
         op.position(position, t, positions, "the rotary table")?;
         op.holds("rotary table", table, &[positions, head_dim], 4)?;
         let position = op.position(position, t, shape.capacity as usize, "the KV cache")?;
-        op.apart(stream, &[rows.q, rows.k, rows.v, norms[0], norms[1], table, cache.keys, cache.values])?;
+        let mut spans = vec![rows.q, rows.k, rows.v, table, cache.keys, cache.values];
+        spans.extend(norms.into_iter().flatten());
+        op.apart(stream, &spans)?;
         op.epsilon(eps)?;
+        let [wq, wk] = norms.map_or([0; 2], |norms| norms.map(Span::address));
         let args = prepare_heads::Args {
             q: rows.q.address(),
             k: rows.k.address(),
             v: rows.v.address(),
-            wq: norms[0].address(),
-            wk: norms[1].address(),
+            wq,
+            wk,
             table: table.address(),
             k_cache: cache.keys.address(),
             v_cache: cache.values.address(),
@@ -205,8 +209,8 @@ impl Kernels {
             eps,
         };
         let geometry = prepare_heads::geometry(t, q_heads, shape.kv_heads, shape.head_dim);
-        // SAFETY: 1. `Args` is that of both kernels, and the name is the one for this head_dim; 2. checked above; 3. the contract's
-        // geometry; 4. one stream, and Spans keep memory alive.
+        // SAFETY: 1. `Args` is that of these kernels, and the name is the one for this head_dim, which reads norms only if there are any;
+        // 2. checked above; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
         unsafe { self.launch(stream, name, geometry, &args) }
     }
 }
