@@ -110,6 +110,19 @@ fn sanitize() -> Outcome {
     };
     checked(&["build", "--quiet"])?; // the program, and the library beside it
     checked(&["test", "--quiet", "-p", "zynfer-tests", "--test", "ops"])?;
+    // Families whose checkpoints here have no tokenizer: each operation, and the fused kernels by every plan.
+    checked(&[
+        "test",
+        "--quiet",
+        "-p",
+        "zynfer-tests",
+        "--test",
+        "model",
+        "--",
+        "of_other_families",
+        "--skip",
+        "cpu::",
+    ])?;
     let model =
         ["run", "tests/fixtures/tiny-qwen3", "--backend", "emulator", "--prompt", "The golden ring", "--greedy"];
     let mut run = vec!["run", "--quiet", "-p", "zynfer", "--"];

@@ -57,6 +57,13 @@ fn greedy_tokens_of_the_untied_checkpoint_of_other_shapes() {
     check(cpu::UNTIED, 1000);
 }
 
+#[test]
+fn greedy_tokens_of_other_families() {
+    for name in cpu::OTHERS {
+        check(name, cpu::OTHERS_VOCAB);
+    }
+}
+
 /// Behind 0, a few, 128, 256 and more positions: one piece and up to five, which is more than are merged at once; whole and begun passes
 /// of 256 scores; the cache's last block.
 #[test]

@@ -81,4 +81,8 @@ pub const KERNELS: &[Kernel] = &[
     Kernel { name: decode::NAME_HEAD_D128, fields: decode::Args::FIELDS, waves: decode::WAVES },
     Kernel { name: decode::NAME_PERSISTENT_D64, fields: decode::Args::FIELDS, waves: decode::WAVES },
     Kernel { name: decode::NAME_PERSISTENT_D128, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_ROTATED_ATTENTION_D64, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_ROTATED_ATTENTION_D128, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_ROTATED_PERSISTENT_D64, fields: decode::Args::FIELDS, waves: decode::WAVES },
+    Kernel { name: decode::NAME_ROTATED_PERSISTENT_D128, fields: decode::Args::FIELDS, waves: decode::WAVES },
 ];

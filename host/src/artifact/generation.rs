@@ -213,7 +213,7 @@ pub(super) fn token_id(file: &Path, tokenizer_json: &[u8], token: &str) -> Resul
     #[derive(Deserialize)]
     struct WithVocab {
         #[serde(default)]
-        vocab: Value, // a map for BPE; a list for kinds of tokenizer that no Qwen3 checkpoint has
+        vocab: Value, // a map for BPE; a list for kinds of tokenizer that these families do not have
     }
     let AddedTokens { added_tokens } = json::parse(file, tokenizer_json)?;
     if let Some(added) = added_tokens.iter().find(|added| added.content == token) {

@@ -131,7 +131,7 @@ fn memory() -> Check {
     };
     system.refresh_memory();
     let (available, total) = (system.available_memory(), system.total_memory());
-    // Weights of the smallest published model are 1.2 GB.
+    // Weights of the smallest Qwen3 are 1.2 GB.
     let low = available < 2 << 30;
     Check {
         name,

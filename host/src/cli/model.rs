@@ -279,10 +279,8 @@ pub(super) fn open_backend(
     if kind == GpuKind::Emulator {
         check_list()?;
     }
-    // A card gains most from the fewest launches, where the family has such kernels; the emulator has none to save, and the operations'
-    // kernels are less to execute.
-    let unfused = kind == GpuKind::Emulator || !config.family.qk_norm();
-    let plan = args.plan.unwrap_or(if unfused { DecodeBy::Unfused } else { DecodeBy::Persistent });
+    // A card gains most from the fewest launches; the emulator has none to save, and the operations' kernels are less to execute.
+    let plan = args.plan.unwrap_or(if kind == GpuKind::Emulator { DecodeBy::Unfused } else { DecodeBy::Persistent });
     let (hip_library, decode) = (args.hip_library.clone(), plan.plan());
     let options = gpu::Options { hip_library, decode, ..gpu::Options::new(context)? };
     let opened = gpu::open(kind, &args.device, config, weights, source.as_ref(), &options)?;

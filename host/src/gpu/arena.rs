@@ -1,12 +1,15 @@
 //! One block of device memory for all weights: which tensor lies where. Layers lie at equal distances, so that a kernel finds a layer's
-//! tensors by its number. Knows no addresses and copies nothing.
+//! tensors by its number, and biases of q, k and v one behind the other, so that it reads them as one. Knows no addresses and copies
+//! nothing.
 
-use crate::hip::decode::WeightPlaces;
+use crate::hip::decode::{Heads, WeightPlaces};
 use crate::model::ops::TensorId;
 use crate::model::weights::Weights;
 
-/// Each tensor begins at a multiple of this: a cache line as the driver lists it.
+/// Each tensor but biases of k and v begins at a multiple of this: a cache line as the driver lists it.
 const ALIGN: usize = amdgpu_target::CACHE_LINE_BYTES as usize;
+/// Those begin where the one before ends, at a multiple of this: a head has 64 elements at least.
+const BIAS_ALIGN: usize = 128;
 
 /// Offsets of all tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +23,8 @@ impl Arena {
     pub fn new(weights: &Weights) -> Option<Self> {
         let mut offsets = Vec::with_capacity(weights.specs().len());
         let mut end = 0usize;
-        for spec in weights.specs() {
-            let start = end.checked_next_multiple_of(ALIGN)?;
+        for (index, spec) in weights.specs().iter().enumerate() {
+            let start = end.checked_next_multiple_of(if joined(weights, index) { BIAS_ALIGN } else { ALIGN })?;
             let bytes = spec.shape.iter().try_fold(2usize, |product, &size| product.checked_mul(size))?;
             offsets.push(start);
             end = start.checked_add(bytes)?;
@@ -39,26 +42,28 @@ impl Arena {
         self.offsets[id.0]
     }
 
-    /// Where decode's kernels find everything; `None` if layers are not at equal distances, q, k, v are not neighbours, or heads have no
-    /// norms.
+    /// Where decode's kernels find everything; `None` if layers are not at equal distances, or q, k, v or their biases not neighbours.
     pub fn places(&self, weights: &Weights) -> Option<WeightPlaces> {
         let first = weights.layers.first()?;
-        let [q_norm, k_norm] = first.qk_norm?;
         let at = |id| self.offset(id);
         let stride = weights.layers.get(1).map_or(0, |second| at(second.input_layernorm) - at(first.input_layernorm));
         let size = |id: TensorId| 2 * weights.spec(id).shape.iter().product::<usize>();
         for (index, layer) in weights.layers.iter().enumerate() {
             let moved = |id: TensorId, of_first: TensorId| at(id) == at(of_first) + index * stride;
+            let all_moved = |ids: &[TensorId], of_first: &[TensorId]| {
+                ids.len() == of_first.len() && ids.iter().zip(of_first).all(|(id, first)| moved(*id, *first))
+            };
             let equal = moved(layer.input_layernorm, first.input_layernorm)
                 && moved(layer.q_proj, first.q_proj)
-                && layer.qk_norm.is_some_and(|[q, k]| moved(q, q_norm) && moved(k, k_norm))
+                && all_moved(layer.qk_norm.as_slice().as_flattened(), first.qk_norm.as_slice().as_flattened())
+                && all_moved(layer.qkv_bias.as_slice().as_flattened(), first.qkv_bias.as_slice().as_flattened())
                 && moved(layer.o_proj, first.o_proj)
                 && moved(layer.post_attention_layernorm, first.post_attention_layernorm)
                 && moved(layer.gate_proj, first.gate_proj)
                 && moved(layer.up_proj, first.up_proj)
                 && moved(layer.down_proj, first.down_proj);
-            let neighbours = at(layer.k_proj) == at(layer.q_proj) + size(layer.q_proj)
-                && at(layer.v_proj) == at(layer.k_proj) + size(layer.k_proj);
+            let behind = |[q, k, v]: [TensorId; 3]| at(k) == at(q) + size(q) && at(v) == at(k) + size(k);
+            let neighbours = behind([layer.q_proj, layer.k_proj, layer.v_proj]) && layer.qkv_bias.is_none_or(behind);
             if !equal || !neighbours {
                 return None;
             }
@@ -68,8 +73,11 @@ impl Arena {
             embed: at(weights.embed_tokens),
             input_norm: at(first.input_layernorm),
             qkv: at(first.q_proj),
-            q_norm: at(q_norm),
-            k_norm: at(k_norm),
+            heads: match (first.qk_norm, first.qkv_bias) {
+                (Some([q, k]), None) => Heads::Normed { q: at(q), k: at(k) },
+                (None, bias) => Heads::Rotated { bias: bias.map(|[q, ..]| at(q)) },
+                (Some(_), Some(_)) => return None, // no family has both
+            },
             o: at(first.o_proj),
             post_norm: at(first.post_attention_layernorm),
             gate: at(first.gate_proj),
@@ -79,6 +87,11 @@ impl Arena {
             head: at(weights.lm_head),
         })
     }
+}
+
+/// Whether this tensor is a bias of k or v: it lies where the one before it ends.
+fn joined(weights: &Weights, index: usize) -> bool {
+    weights.layers.iter().any(|layer| layer.qkv_bias.is_some_and(|[_, k, v]| [k.0, v.0].contains(&index)))
 }
 
 #[cfg(test)]
@@ -92,17 +105,16 @@ mod tests {
             let (name, config) = (model.name, &model.architecture);
             let weights = Weights::new(config);
             let arena = Arena::new(&weights).expect("it fits");
-            let places = arena.places(&weights);
+            let places = arena.places(&weights).expect(name);
             let mut end = 0;
             for (index, spec) in weights.specs().iter().enumerate() {
                 let at = arena.offset(TensorId(index));
-                assert!(at >= end && at < end + ALIGN && at.is_multiple_of(ALIGN), "{name}: {}", spec.name);
+                let joined = spec.name.ends_with("k_proj.bias") || spec.name.ends_with("v_proj.bias");
+                let aligned = if joined { at == end } else { at.is_multiple_of(ALIGN) };
+                assert!(at >= end && at < end + ALIGN && aligned, "{name}: {}", spec.name);
                 end = at + 2 * spec.shape.iter().product::<usize>();
             }
             assert!(arena.bytes() >= end && arena.bytes() < end + ALIGN, "{name}");
-            // Decode's kernels are for heads with norms.
-            assert_eq!(places.is_some(), config.family.qk_norm(), "{name}");
-            let Some(places) = places else { continue };
             let last = weights.layers.last().expect("a layer");
             let layers = config.num_hidden_layers;
             assert_eq!(places.down + (layers - 1) * places.layer_stride, arena.offset(last.down_proj), "{name}");

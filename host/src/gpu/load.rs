@@ -366,10 +366,6 @@ fn upload(
         None => None,
         Some(how) => {
             let refused = |what: &str| DecodeError::Refused(what.into());
-            if !config.family.qk_norm() {
-                let (plan, family) = (how.name(), config.family.name());
-                return Err(refused(&format!("--plan {plan} has no kernels for {family}, --plan unfused has")).into());
-            }
             let logits = acts.iter().find(|(act, _)| *act == Act::Logits).map(|(_, span)| span.clone());
             let model = DecodeModel {
                 shape: decode_shape(config).ok_or_else(|| refused("the model's sizes are too large"))?,

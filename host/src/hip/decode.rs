@@ -23,15 +23,6 @@ pub enum DecodePlan {
 }
 
 impl DecodePlan {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fused => "fused",
-            Self::Graph => "graph",
-            Self::Persistent => "persistent",
-        }
-    }
-
     /// Most tokens of one call.
     pub fn block(self) -> usize {
         match self {
@@ -44,6 +35,23 @@ impl DecodePlan {
 /// Most tokens of one persistent launch: a user who stops a text waits for no more than these.
 pub const MAX_TOKENS: usize = 16;
 
+/// What stands between the products of q, k, v and attention, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heads {
+    /// Each head has a norm, `[D]` for queries and for keys.
+    Normed {
+        /// Of queries.
+        q: usize,
+        /// Of keys.
+        k: usize,
+    },
+    /// Heads are rotated as they are.
+    Rotated {
+        /// Biases `[Q + 2K]` of q, k and v, one behind the other.
+        bias: Option<usize>,
+    },
+}
+
 /// Where each tensor lies in the block of all weights, in bytes from its start. A layer's are the first layer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeightPlaces {
@@ -55,10 +63,8 @@ pub struct WeightPlaces {
     pub input_norm: usize,
     /// q, k, v `[Q + 2K, H]`.
     pub qkv: usize,
-    /// `[D]`.
-    pub q_norm: usize,
-    /// `[D]`.
-    pub k_norm: usize,
+    /// Norms of heads, or biases.
+    pub heads: Heads,
     /// `[H, Q]`.
     pub o: usize,
     /// `[H]`.
@@ -176,7 +182,8 @@ impl Decoder {
         workgroups: Option<u32>,
     ) -> Result<Self, DecodeError> {
         let shape = model.shape;
-        let Some(names) = decode::names(shape.head_dim) else {
+        let normed = matches!(model.places.heads, Heads::Normed { .. });
+        let Some(names) = decode::names(shape.head_dim, normed) else {
             return refuse(format!("head_dim {}, kernels exist for 64 and 128", shape.head_dim));
         };
         if let Some(Limit { what, found, most, multiple }) = shape.limit() {
@@ -416,13 +423,18 @@ fn offsets(model: &DecodeModel, layers: u32) -> Result<Args, DecodeError> {
     if model.weights.bytes() as u64 / UNIT > u64::from(u32::MAX) {
         return refuse(format!("{} bytes of weights", model.weights.bytes()));
     }
+    let [q_norm, k_norm] = match places.heads {
+        Heads::Normed { q, k } => [unit("q norm", q, d, stride)?, unit("k norm", k, d, stride)?],
+        Heads::Rotated { bias: None } => [decode::NO_BIAS, 0],
+        Heads::Rotated { bias: Some(bias) } => [unit("biases", bias, q + 2 * kv, stride)?, 0],
+    };
     Ok(Args {
         layer_stride: unit("layers", places.layer_stride, 0, 0)?,
         embed: unit("embedding", places.embed, v * h, 0)?,
         input_norm: unit("input norm", places.input_norm, h, stride)?,
         qkv: unit("q, k, v", places.qkv, (q + 2 * kv) * h, stride)?,
-        q_norm: unit("q norm", places.q_norm, d, stride)?,
-        k_norm: unit("k norm", places.k_norm, d, stride)?,
+        q_norm,
+        k_norm,
         o: unit("o_proj", places.o, h * q, stride)?,
         post_norm: unit("post norm", places.post_norm, h, stride)?,
         gate: unit("gate_proj", places.gate, i * h, stride)?,

@@ -1,7 +1,7 @@
 //! The attention phase of decode: one token's queries of one key/value head over one piece of the context, by a workgroup.
 //!
 //! 1. Before q, k, v are there: the first 128 positions of the piece, norm weights and the rotary row begin to move into registers.
-//! 2. Each wave takes a query, or the new key, or the new value: norm, rotation, into LDS; the last piece's workgroup appends key and
+//! 2. Each wave takes a query, or the new key, or the new value: norm if heads have one, rotation, into LDS; the last piece's workgroup appends key and
 //!    value to the cache. The new position is not read back from there: it starts the sums, from LDS.
 //! 3. For each 128 positions: scores, a key row per 8 or 16 lanes; then weights, a query per wave, by the running maximum; then values,
 //!    a few rows of the transposed cache per wave, 16 lanes side by side along the positions.
@@ -32,13 +32,13 @@ fn loads<const D: usize>(load: impl Fn(u32) -> B128) -> [B128; LOADS] {
     if D == 128 { [load(0), load(1), load(2), load(3)] } else { [load(0), load(1), none, none] }
 }
 
-/// What the phase reads and writes.
-pub struct Attend {
+/// What the phase reads and writes; `NORMED`: whether heads have norms.
+pub struct Attend<const NORMED: bool> {
     /// The work memory: q, k, v go in, pieces go out.
     pub work: Shared,
     /// Where what lies in it.
     pub at: Work,
-    /// q_norm and k_norm `[D]` bf16.
+    /// q_norm and k_norm `[D]` bf16; not read if there are none.
     pub norms: [*const u16; 2],
     /// Row of the rotary table `[D]`.
     pub rope: *const f32,
@@ -78,7 +78,7 @@ struct Turn {
     sin: [f32; 4],
 }
 
-impl Attend {
+impl<const NORMED: bool> Attend<NORMED> {
     /// This lane's D / 32 elements of a head of q, k or v that starts at `element`.
     ///
     /// # Safety
@@ -134,8 +134,12 @@ impl Attend {
         let norm = if job < self.group { self.norms[0] } else { self.norms[1] };
         let (lane, angle) = (lane_idx() as usize, lane_idx() as usize % 16);
         if D == 128 {
-            // SAFETY: four of D weights.
-            let [ab, cd] = unsafe { load(norm.cast::<B64>(), lane) }.words().map(unpack_bf16);
+            let mut weights = [0; 2];
+            if NORMED {
+                // SAFETY: four of D weights.
+                weights = unsafe { load(norm.cast::<B64>(), lane) }.words();
+            }
+            let [ab, cd] = weights.map(unpack_bf16);
             // SAFETY: the row holds D / 2 cosines, then as many sines.
             let cos = unsafe { load_f32x4(self.rope, angle * 4) };
             // SAFETY: as above.
@@ -143,7 +147,7 @@ impl Attend {
             Turn { norm: [ab[0], ab[1], cd[0], cd[1]], cos, sin }
         } else {
             // SAFETY: two of D weights.
-            let [a, b] = unpack_bf16(unsafe { load(norm.cast::<u32>(), lane) });
+            let [a, b] = unpack_bf16(if NORMED { unsafe { load(norm.cast::<u32>(), lane) } } else { 0 });
             // SAFETY: as above.
             let [c, d] = unsafe { load(self.rope.cast::<B64>(), angle) }.words().map(f32::from_bits);
             // SAFETY: as above.
@@ -194,22 +198,25 @@ impl Attend {
         wave_idx() * (D as u32 / 16) + lane_idx() / 16 + 2 * pair
     }
 
-    /// RMSNorm and rotation of a head whose elements the wave holds.
+    /// RMSNorm, if heads have one, and rotation of a head whose elements the wave holds.
     ///
     /// # Safety
     /// 1. All lanes are live.
     #[inline(always)]
     unsafe fn turned<const D: usize>(&self, x: [f32; 4], turn: Turn) -> [f32; 4] {
         let per = D / 32;
-        let mut sum = 0.0;
-        for e in 0..per {
-            sum = fma(x[e], x[e], sum);
+        let mut scale = 1.0;
+        if NORMED {
+            let mut sum = 0.0;
+            for e in 0..per {
+                sum = fma(x[e], x[e], sum);
+            }
+            scale = rsq(fma(wave_sum(sum), 1.0 / D as f32, self.eps));
         }
-        let scale = rsq(fma(wave_sum(sum), 1.0 / D as f32, self.eps));
         let lower = lane_idx() < 16;
         let mut out = [0.0; 4];
         for e in 0..per {
-            let mine = x[e] * scale * turn.norm[e];
+            let mine = if NORMED { x[e] * scale * turn.norm[e] } else { x[e] };
             // Element i ± D/2 lies in the lane 16 further.
             let other = f32::from_bits(other_half(mine.to_bits())) * turn.sin[e];
             out[e] = fma(mine, turn.cos[e], if lower { -other } else { other });

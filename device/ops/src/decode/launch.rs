@@ -73,23 +73,23 @@ pub fn memory(offset: u32) -> *mut f32 {
 }
 
 macro_rules! define_kernel {
-    ({ [$($doc:tt)*] $name:ident $body:ident $d:literal }
+    ({ [$($doc:tt)*] $name:ident $body:ident $d:literal $normed:literal }
     pointers { $($pointer:ident: $kind:ty,)* } numbers { $($number:ident)* } floats { $($float:ident)* }) => {
         $($doc)*
         #[unsafe(no_mangle)]
         pub unsafe extern "gpu-kernel" fn $name($($pointer: $kind,)* $($number: u32,)* $($float: f32,)*) {
             let launch = Launch { $($pointer,)* $($number,)* $($float,)* };
             // SAFETY: the body's contract is the kernel's.
-            unsafe { $body::<$d>(launch) };
+            unsafe { $body::<$d, $normed>(launch) };
         }
     };
 }
 pub(super) use define_kernel;
 
-/// Writes one kernel over a body, with the parameters of `Args`.
+/// Writes one kernel over a body for a head_dim and heads with norms or without, with the parameters of `Args`.
 macro_rules! kernel {
-    ($(#[$doc:meta])* $name:ident, $body:ident::<$d:literal>) => {
-        with_parameters! { define_kernel { [$(#[$doc])*] $name $body $d } }
+    ($(#[$doc:meta])* $name:ident, $body:ident::<$d:literal, $normed:literal>) => {
+        with_parameters! { define_kernel { [$(#[$doc])*] $name $body $d $normed } }
     };
 }
 pub(super) use kernel;

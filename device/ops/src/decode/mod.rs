@@ -1,4 +1,5 @@
-//! One token through whole layers: fused decode. Four kernels over the same phases, each for head_dim 64 and 128:
+//! One token through whole layers: fused decode. Four kernels over the same phases, each for head_dim 64 and 128, and two of them for heads
+//! with norms and for heads without (which may have biases instead):
 //! [`NAME_ATTENTION_D128`] is a layer's first half (RMSNorm, q/k/v, head norms, rotation, KV append, attention, o_proj, residual),
 //! [`NAME_MLP_D128`] its second (RMSNorm, gate/up, SwiGLU, down_proj, residual), [`NAME_HEAD_D128`] what follows the layers (RMSNorm,
 //! lm_head, argmax), and [`NAME_PERSISTENT_D128`] all of it, token after token, in one launch. One sequence, one token at a time: prefill
@@ -45,7 +46,16 @@ pub const NAME_PERSISTENT_D64: &str = "decode_persistent_d64";
 /// Whole tokens, head_dim 128.
 pub const NAME_PERSISTENT_D128: &str = "decode_persistent_d128";
 
-/// The four kernels of one head_dim.
+/// First half of a layer whose heads have no norms, head_dim 64.
+pub const NAME_ROTATED_ATTENTION_D64: &str = "decode_rotated_attention_d64";
+/// First half of a layer whose heads have no norms, head_dim 128.
+pub const NAME_ROTATED_ATTENTION_D128: &str = "decode_rotated_attention_d128";
+/// Whole tokens, heads without norms, head_dim 64.
+pub const NAME_ROTATED_PERSISTENT_D64: &str = "decode_rotated_persistent_d64";
+/// Whole tokens, heads without norms, head_dim 128.
+pub const NAME_ROTATED_PERSISTENT_D128: &str = "decode_rotated_persistent_d128";
+
+/// The four kernels of one head_dim and kind of heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names {
     /// First half of a layer.
@@ -58,23 +68,20 @@ pub struct Names {
     pub persistent: &'static str,
 }
 
-/// The kernels for `head_dim`, if there are any.
-pub const fn names(head_dim: u32) -> Option<Names> {
-    match head_dim {
-        64 => Some(Names {
-            attention: NAME_ATTENTION_D64,
-            mlp: NAME_MLP_D64,
-            head: NAME_HEAD_D64,
-            persistent: NAME_PERSISTENT_D64,
-        }),
-        128 => Some(Names {
-            attention: NAME_ATTENTION_D128,
-            mlp: NAME_MLP_D128,
-            head: NAME_HEAD_D128,
-            persistent: NAME_PERSISTENT_D128,
-        }),
-        _ => None,
-    }
+/// The kernels for `head_dim`, if there are any; `normed`: whether heads have norms. The second half of a layer and the end know no heads.
+pub const fn names(head_dim: u32, normed: bool) -> Option<Names> {
+    let (mlp, head) = match head_dim {
+        64 => (NAME_MLP_D64, NAME_HEAD_D64),
+        128 => (NAME_MLP_D128, NAME_HEAD_D128),
+        _ => return None,
+    };
+    let (attention, persistent) = match (head_dim, normed) {
+        (64, true) => (NAME_ATTENTION_D64, NAME_PERSISTENT_D64),
+        (_, true) => (NAME_ATTENTION_D128, NAME_PERSISTENT_D128),
+        (64, false) => (NAME_ROTATED_ATTENTION_D64, NAME_ROTATED_PERSISTENT_D64),
+        (_, false) => (NAME_ROTATED_ATTENTION_D128, NAME_ROTATED_PERSISTENT_D128),
+    };
+    Some(Names { attention, mlp, head, persistent })
 }
 
 /// Waves of a workgroup. Two workgroups share a WGP, so a wave may have 192 VGPRs.
@@ -98,6 +105,8 @@ const SCORES: u32 = 128;
 pub const MAX_ENDS: u32 = 16;
 /// Bytes that [`Args`] counts offsets of weights in.
 pub const UNIT: u64 = 256;
+/// In place of an offset: q, k and v have no biases.
+pub const NO_BIAS: u32 = u32::MAX;
 /// In place of an id: a logit was not a number.
 pub const NAN_ID: u32 = crate::argmax::NAN_ID;
 /// In place of an id: the largest logit was infinite.
@@ -126,9 +135,9 @@ args! {
         pub input_norm: u32,
         /// First layer's q, k, v `[Q + 2K, H]`, one behind the other.
         pub qkv: u32,
-        /// First layer's `[D]` for queries.
+        /// First layer's `[D]` for queries. In the kernels of heads without norms: biases `[Q + 2K]` of q, k and v, or [`NO_BIAS`].
         pub q_norm: u32,
-        /// First layer's `[D]` for keys.
+        /// First layer's `[D]` for keys; not read by the kernels of heads without norms.
         pub k_norm: u32,
         /// First layer's o_proj `[H, Q]`.
         pub o: u32,
@@ -380,9 +389,17 @@ mod tests {
 
     #[test]
     fn published_shapes_fit_the_grids_they_run_on() {
-        for (hidden, heads, intermediate) in [(1024, 16, 3072), (2048, 16, 6144), (2560, 32, 9728), (4096, 32, 12_288)]
-        {
-            let shape = Shape { hidden, heads, kv_heads: 8, head_dim: 128, intermediate, vocab: 151_936 };
+        for (hidden, heads, kv_heads, head_dim, intermediate) in [
+            (1024, 16, 8, 128, 3072),
+            (2048, 16, 8, 128, 6144),
+            (2560, 32, 8, 128, 9728),
+            (4096, 32, 8, 128, 12_288),
+            (896, 14, 2, 64, 4864),
+            (1536, 12, 2, 128, 8960),
+            (3584, 28, 4, 128, 18_944),
+            (576, 9, 3, 64, 1536),
+        ] {
+            let shape = Shape { hidden, heads, kv_heads, head_dim, intermediate, vocab: 151_936 };
             for grid in [32, 64, 128, 132] {
                 let (geometry, sums, x) = shape.geometry(grid);
                 assert_eq!(geometry.check(), Ok(()), "{shape:?} on {grid}");

@@ -1,6 +1,7 @@
 //! The phases of a token, in the order of a layer. Each begins with loads that need nothing of other workgroups (weights), waits for the
 //! grid, and ends by arriving. Which follow each other in a launch is the kernels'.
 
+use amdgpu_target::bf16_to_f32;
 use amdgpu_target::gpu::{
     B64, B128, Shared, barrier, bf16x4, exp2, fma, item_idx, lane_idx, lds, load, max, pack_bf16, rcp, silu, store,
     wave_idx, wave_max_u64, wave_uniform, workgroup_x,
@@ -10,15 +11,18 @@ use super::attend::Attend;
 use super::launch::memory;
 use super::step::{Row, Step, share};
 use super::stream::{Rows, Stream};
-use super::{CHUNK, INFINITE_ID, ITEMS, LDS_OWN, LDS_WAVES, NAN_ID, WAVES, Work, ceil, mlp_rows, quotient, splits};
+use super::{
+    CHUNK, INFINITE_ID, ITEMS, LDS_OWN, LDS_WAVES, NAN_ID, NO_BIAS, WAVES, Work, ceil, mlp_rows, quotient, splits,
+};
 use crate::argmax::key;
 use crate::attention::FLOOR;
 
 /// Pieces of a context that are merged at once.
 const MERGED: usize = 4;
 
-impl<const D: usize> Step<D> {
-    /// Phase 1: q, k, v of the normalised stream. `waits`: whether other workgroups made the stream.
+impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
+    /// Phase 1: q, k, v of the normalised stream, with their biases where heads have no norms and there are such. `waits`: whether other
+    /// workgroups made the stream.
     ///
     /// # Safety
     /// 1. All waves come here in turn with the other workgroups.
@@ -33,6 +37,14 @@ impl<const D: usize> Step<D> {
         let ahead = unsafe { stream.prefetch() };
         // SAFETY: `[H]` of this layer.
         let norm = unsafe { self.norm_weights(self.tensor(self.launch.input_norm, layer)) };
+        // The first of this item's biases is on its way before the wait, too.
+        let biases = self.tensor(self.launch.q_norm, layer).cast::<u16>();
+        let biased = !NORMED && self.launch.q_norm != NO_BIAS;
+        let mut bias = 0;
+        if biased && item_idx() < rows {
+            // SAFETY: one of Q + 2K rows.
+            bias = unsafe { load(biases, (start + item_idx()) as usize) };
+        }
         if waits {
             // SAFETY: in turn.
             unsafe { self.grid.wait() };
@@ -44,7 +56,16 @@ impl<const D: usize> Step<D> {
         let mut i = item_idx();
         while i < rows {
             // SAFETY: one of this workgroup's rows.
-            unsafe { self.work.store_f32(self.at.qkv + (start + i) * 4, self.row_sum(i, stream.parts_log2)) };
+            let mut sum = unsafe { self.row_sum(i, stream.parts_log2) };
+            if biased {
+                sum += bf16_to_f32(bias);
+                if i + ITEMS < rows {
+                    // SAFETY: as above.
+                    bias = unsafe { load(biases, (start + i + ITEMS) as usize) };
+                }
+            }
+            // SAFETY: as above.
+            unsafe { self.work.store_f32(self.at.qkv + (start + i) * 4, sum) };
             i += ITEMS;
         }
         // SAFETY: in turn.
@@ -56,7 +77,7 @@ impl<const D: usize> Step<D> {
     /// # Safety
     /// 1. item < kv_heads · pieces; the position is below the capacity.
     #[inline(always)]
-    unsafe fn piece(&self, layer: u32, position: u32, item: u32, pieces: u32, each: u32) -> Attend {
+    unsafe fn piece(&self, layer: u32, position: u32, item: u32, pieces: u32, each: u32) -> Attend<NORMED> {
         let l = &self.launch;
         let cache_elements = l.kv_heads as usize * l.capacity as usize * D;
         let head_bytes = l.capacity * D as u32 * 2;

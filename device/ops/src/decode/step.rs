@@ -24,8 +24,8 @@ pub enum Row {
     Stream,
 }
 
-/// A launch at work. `D` is head_dim.
-pub struct Step<const D: usize> {
+/// A launch at work. `D` is head_dim, `NORMED` whether heads have norms.
+pub struct Step<const D: usize, const NORMED: bool> {
     /// Its arguments.
     pub launch: Launch,
     /// Where what lies in the work memory.
@@ -43,7 +43,7 @@ pub fn share(n: u32, each: u32) -> (u32, u32) {
     (start, (n - start).min(each))
 }
 
-impl<const D: usize> Step<D> {
+impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
     /// # Safety
     /// 1. The launch's pointers and numbers are what `Args` says.
     #[inline(always)]
