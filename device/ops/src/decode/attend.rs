@@ -224,6 +224,22 @@ impl<const NORMED: bool> Attend<NORMED> {
         out
     }
 
+    /// Zeros in place of the queries past the group that [`Attend::score`] reads: groups of heads with norms are 1, 2 or 4 in all models
+    /// there are, where others have 3, 6 and 7. What comes of them is not used, but it is not noise either.
+    ///
+    /// # Safety
+    /// As [`Attend::run`].
+    #[inline(always)]
+    unsafe fn clear_rest<const D: usize>(&self) {
+        let query = self.group + wave_idx();
+        if query < self.group.next_multiple_of(4) {
+            for e in 0..D / 32 {
+                // SAFETY: LDS has room for a multiple of four queries; one lane per element.
+                unsafe { store(self.lds, query as usize * D + lane_idx() as usize * (D / 32) + e, 0.0f32) };
+            }
+        }
+    }
+
     /// Step 2; `owner` is whether this workgroup has the new position, `turn` that of the wave's first job.
     ///
     /// # Safety
@@ -232,6 +248,10 @@ impl<const NORMED: bool> Attend<NORMED> {
     unsafe fn prepare<const D: usize>(&self, owner: bool, mut turn: Turn) {
         let per = D / 32;
         let head = self.head;
+        if !NORMED {
+            // SAFETY: as this function.
+            unsafe { self.clear_rest::<D>() };
+        }
         let count = if owner { self.group + 2 } else { self.group };
         let mut job = wave_idx();
         while job < count {
@@ -420,6 +440,9 @@ impl<const NORMED: bool> Attend<NORMED> {
             if weighs {
                 // SAFETY: the scores are written.
                 unsafe { self.weigh::<D>(first + wave, &mut top, &mut total) };
+            } else if !NORMED && wave < GROUP as u32 && lane_idx() == 0 {
+                // SAFETY: the number of a query past the group, which has its place.
+                unsafe { store(self.numbers::<D>(), (first + wave) as usize * 4, 0.0) };
             }
             // SAFETY: all waves come here.
             unsafe { barrier() };
