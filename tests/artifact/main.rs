@@ -5,6 +5,8 @@
 mod config;
 mod folders;
 mod generation;
+mod gguf_files;
+mod gguf_writer;
 mod hostile;
 mod round_trip;
 mod safetensors_files;

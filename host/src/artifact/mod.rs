@@ -8,6 +8,7 @@ mod directory;
 mod error;
 mod folder;
 mod generation;
+pub mod gguf;
 mod json;
 mod safetensors;
 mod storage;
