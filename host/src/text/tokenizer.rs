@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use tokenizers::{DecoderWrapper, ModelWrapper};
+use tokenizers::{DecoderWrapper, ModelWrapper, NormalizedString, Normalizer};
 
 use super::{TextError, TextResult};
 
@@ -61,6 +61,8 @@ pub struct Tokenizer {
     added: Vec<AddedToken>,
     /// Place in `added` by id.
     added_by_id: HashMap<u32, usize>,
+    /// Bytes that no token stands for: byte-level BPE drops them without a word, so text with one is refused.
+    missing: Vec<u8>,
 }
 
 impl Tokenizer {
@@ -121,8 +123,8 @@ impl Tokenizer {
             known: table.known,
             added,
             added_by_id,
+            missing: (0..=u8::MAX).filter(|byte| !vocab.contains_key(&String::from(byte_char(*byte)))).collect(),
         };
-        tokenizer.check_bytes_covered(&vocab)?;
         tokenizer.check_text_stays_text()?;
         Ok(tokenizer)
     }
@@ -130,8 +132,9 @@ impl Tokenizer {
     /// Ids of `text`. No begin or end token is added. The file's normalizer applies, so decoding gives back the normalized text.
     ///
     /// # Errors
-    /// [`TextError::Request`] for a run of white space longer than [`MAX_SPACES`]; [`TextError::Tokenizer`] if the crate refuses,
-    /// which no text is known to provoke.
+    /// [`TextError::Request`] for a run of white space longer than [`MAX_SPACES`] and for a byte that the vocabulary has no token for
+    /// (SmolLM2's lacks six control characters and what begins code points from U+40000 on); [`TextError::Tokenizer`] if the crate
+    /// refuses, which no text is known to provoke.
     pub fn encode(&self, text: &str, special: Special) -> TextResult<Vec<u32>> {
         let spaces = longest_run_of_spaces(text);
         if spaces > MAX_SPACES {
@@ -139,6 +142,7 @@ impl Tokenizer {
                 "{spaces} white-space characters in a row are more than the limit of {MAX_SPACES}"
             )));
         }
+        self.check_covered(text)?;
         let tokenizer = match special {
             Special::Parse => &self.parsing,
             Special::AsText => &self.plain,
@@ -234,14 +238,21 @@ impl Tokenizer {
         self.known.len()
     }
 
-    /// Byte-level BPE drops a byte silently when its vocabulary lacks it, so every byte must be there.
-    fn check_bytes_covered(&self, vocab: &HashMap<String, u32>) -> TextResult<()> {
-        for byte in 0..=u8::MAX {
-            if !vocab.contains_key(&String::from(byte_char(byte))) {
-                return Err(refuse(format!("the vocabulary has no token for byte 0x{byte:02x}; text would be lost")));
-            }
+    /// Refuses text that would lose a byte.
+    fn check_covered(&self, text: &str) -> TextResult<()> {
+        if self.missing.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let mut text = NormalizedString::from(text);
+        if let Some(normalizer) = self.parsing.get_normalizer() {
+            normalizer.normalize(&mut text).map_err(|error| refuse(one_line(&error.to_string())))?;
+        }
+        match text.get().bytes().enumerate().find(|(_, byte)| self.missing.contains(byte)) {
+            None => Ok(()),
+            Some((at, byte)) => Err(TextError::Request(format!(
+                "byte {at} of the text is 0x{byte:02x}, which the model's vocabulary has no token for; it would be lost"
+            ))),
+        }
     }
 
     /// The promise of [`Special::AsText`], tried on what would break it.
