@@ -4,8 +4,9 @@
 use std::{fs, path::Path};
 
 use proptest::prelude::*;
-use zynfer::artifact::{Artifact, LoadMode};
+use zynfer::artifact::{Artifact, LoadMode, gguf::Gguf};
 
+use crate::gguf_writer::GgufFile;
 use crate::support::{Checkpoint, raw_safetensors};
 
 /// Opens, and where that succeeds touches all that can be touched.
@@ -136,6 +137,27 @@ fn claims_of_size_are_not_believed() {
         let file = checkpoint.beside("a.zynfer");
         fs::write(&file, [b"ZYNFER\0\x01".as_slice(), &length.to_le_bytes(), &[0; 32]].concat()).unwrap();
         try_all(&file);
+    }
+    let gguf = checkpoint.beside("a.gguf");
+    let lie = |kind: u32, value: &[u64]| {
+        let bytes: Vec<u8> = value.iter().flat_map(|word| word.to_le_bytes()).collect();
+        GgufFile::default().key("k", kind, bytes)
+    };
+    let array = |kind: u32, count: u64| {
+        GgufFile::default().key("k", 9, [kind.to_le_bytes().as_slice(), &count.to_le_bytes()].concat())
+    };
+    for file in [
+        GgufFile { key_count: Some(1 << 60), ..GgufFile::default() },
+        GgufFile { tensor_count: Some(1 << 60), ..GgufFile::default() },
+        lie(8, &[1 << 40]),
+        array(0, 1 << 40),
+        array(8, 1 << 32),
+        array(12, big / 8),
+    ] {
+        fs::write(&gguf, file.bytes()).unwrap();
+        for mode in [LoadMode::Mmap, LoadMode::Read] {
+            assert!(Gguf::open(&gguf, mode).is_err());
+        }
     }
     // A file of a terabyte, all hole, that is to be read into memory: refused by number, not an abort.
     let file = checkpoint.beside("hole.zynfer");

@@ -6,6 +6,7 @@ mod config;
 mod folders;
 mod generation;
 mod gguf_files;
+mod gguf_models;
 mod gguf_writer;
 mod hostile;
 mod round_trip;

@@ -84,11 +84,14 @@ fn outputs_that_would_destroy_something_are_refused() {
 }
 
 #[test]
-fn only_a_folder_compiles() {
+fn only_a_folder_or_a_gguf_file_compiles() {
     let checkpoint = Checkpoint::untied();
     let file = checkpoint.compiled("a.zynfer");
     let error = compile(&file, &checkpoint.beside("b.zynfer"), &mut |_, _| {}).unwrap_err();
-    assert_message(&checkpoint.text_of(error), "a.zynfer: is not a folder: compile takes a Hugging Face folder");
+    assert_message(
+        &checkpoint.text_of(error),
+        "a.zynfer: is neither a folder nor a GGUF file: compile takes a Hugging Face folder or a .gguf file",
+    );
     let error = compile(&checkpoint.beside("none"), &checkpoint.beside("b.zynfer"), &mut |_, _| {}).unwrap_err();
     assert_message(&checkpoint.text_of(error), "none: cannot be opened: No such file or directory (os error 2)");
     let folder = checkpoint.open().verify(&mut |_, _| {}).unwrap_err();

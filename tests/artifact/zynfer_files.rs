@@ -420,7 +420,7 @@ fn other_formats_are_recognised() {
     let good = good();
     assert_message(
         &good.refusal("gguf", b"GGUF\x03\0\0\0abcdefgh"),
-        "F: magic: is a GGUF file, not a .zynfer file (give the Hugging Face folder): \
+        "F: magic: is a GGUF file, not a .zynfer file (compile it: zynfer compile FILE.gguf -o OUT.zynfer): \
          expected \"ZYNFER\\x00\\x01\", found \"GGUF\\x03\\x00\\x00\\x00\"",
     );
     assert_message(

@@ -6,6 +6,7 @@ mod chat;
 mod commands;
 mod counters;
 mod errors;
+mod gguf;
 mod kernels;
 mod streams;
 mod support;

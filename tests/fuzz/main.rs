@@ -1,4 +1,5 @@
-//! The fuzz targets of `fuzz/` on seeded inputs: damaged code objects and random instruction streams, the same ones on every machine.
+//! The fuzz targets of `fuzz/` on seeded inputs: damaged code objects, random instruction streams, damaged GGUF files; the same ones on
+//! every machine.
 //! `ZYNFER_TEST_ALL=1` (what `./x test --all` sets) tries forty times as many. Whoever wants coverage to guide the inputs runs
 //! cargo-fuzz, see `fuzz/Cargo.toml`.
 
@@ -6,6 +7,7 @@
 mod targets;
 
 mod bombs;
+mod gguf;
 mod limits;
 
 use emulator::isa;
@@ -13,7 +15,7 @@ use rayon::prelude::*;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use targets::{Reached, image};
+use targets::image;
 use zynfer_tests::fixtures;
 use zynfer_tests::random::{self, Random};
 
@@ -22,13 +24,13 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 /// Runs `count` seeds (more in a long run) of `make`, and names the seeds that fail. At least one input in `far` must come as far as
 /// `is_far` says, or the run would prove little.
-fn seeds(
+fn seeds<R>(
     name: &str,
     count: u64,
     make: impl Fn(&mut Random) -> Vec<u8> + Sync,
-    target: fn(&[u8]) -> Reached,
+    target: fn(&[u8]) -> R,
     far: u64,
-    is_far: fn(Reached) -> bool,
+    is_far: fn(R) -> bool,
 ) {
     let long = std::env::var_os("ZYNFER_TEST_ALL").is_some();
     let count = if long { count * 40 } else { count };

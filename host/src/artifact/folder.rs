@@ -16,7 +16,8 @@ use super::{
     generation::{self, GenerationDefaults, TokenizerConfig},
     json::{self, Strict, UniqueMembers},
     safetensors::SafetensorsFile,
-    storage::{self, LoadMode, Storage},
+    source::{Source, Stored},
+    storage::{self, LoadMode},
     tensors::{self, EMBEDDING, LM_HEAD},
 };
 use crate::model::config::CheckpointConfig;
@@ -26,23 +27,9 @@ const INDEX: &str = "model.safetensors.index.json";
 /// Most bytes of a text file that is read whole. The largest published tokenizer.json has some 33 MB.
 const TEXT_CAP_BYTES: u64 = 256 << 20;
 
-/// What a folder holds, checked, with the directory its artifact will have (without hashes and sources' hashes).
-pub(super) struct Folder {
-    pub(super) directory: Directory,
-    pub(super) tokenizer_json: Option<Vec<u8>>,
-    pub(super) chat_template: Option<String>,
-    /// The shards.
-    pub(super) storages: Vec<Storage>,
-    /// Of each tensor of the directory: its shard and its bytes there.
-    pub(super) ranges: Vec<(usize, Range<usize>)>,
-    /// Real paths of all files read, in the order of `directory.model.sources`.
-    pub(super) source_paths: Vec<PathBuf>,
-    /// What a user should know and nothing else says, one line each.
-    pub(super) notes: Vec<String>,
-}
-
-impl Folder {
-    pub(super) fn open(path: &Path, mode: LoadMode) -> Result<Self, LoadError> {
+impl Source {
+    /// Opens the folder at `path`.
+    pub(super) fn open_folder(path: &Path, mode: LoadMode) -> Result<Self, LoadError> {
         let mut files = Files { folder: path, sources: Vec::new(), paths: Vec::new() };
         let config_path = path.join("config.json");
         let Some(bytes) = files.read_text("config.json")? else {
@@ -101,7 +88,17 @@ impl Folder {
         let end_ids = end_ids.into_iter().collect();
         let directory = Directory::plan(model, config.model, generation, end_ids, &texts);
         let storages = shards.into_iter().map(|shard| shard.storage).collect();
-        Ok(Self { directory, tokenizer_json, chat_template, storages, ranges, source_paths: files.paths, notes })
+        let stored = vec![Stored::Bf16; ranges.len()];
+        Ok(Self {
+            directory,
+            tokenizer_json,
+            chat_template,
+            storages,
+            ranges,
+            stored,
+            source_paths: files.paths,
+            notes,
+        })
     }
 }
 

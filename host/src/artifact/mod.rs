@@ -1,8 +1,8 @@
 //! Models on disk: a Hugging Face folder or a compiled `.zynfer` file, seen through one [`Artifact`] that borrows its weights from
 //! the file and never copies them. It computes nothing and knows no backend. The format is described in docs/ARTIFACT.md.
 //!
-//! Way of a checkpoint: `folder` (config, tokenizer, shards) → `directory` (what it is, where each object will lie) → `writer`
-//! (the file) → `zynfer_file` (read back, checked).
+//! Way of a checkpoint: `folder` (config, tokenizer, shards) or `gguf` (the same out of one file) → `source` (both alike) → `directory` (what
+//! it is, where each object will lie) → `writer` (the file) → `zynfer_file` (read back, checked).
 
 mod directory;
 mod error;
@@ -11,6 +11,7 @@ mod generation;
 pub mod gguf;
 mod json;
 mod safetensors;
+mod source;
 mod storage;
 mod tensors;
 mod writer;
@@ -30,7 +31,7 @@ pub use error::{Compared, LoadError};
 pub use generation::GenerationDefaults;
 pub use storage::LoadMode;
 pub use tensors::{Dtype, Tensor, expected_tensors};
-pub use writer::{CompileReport, compile};
+pub use writer::{CompileOptions, CompileReport, compile, compile_with};
 
 use crate::model::config::ModelConfig;
 
@@ -186,7 +187,7 @@ impl Artifact {
 }
 
 fn open_folder(path: &Path, mode: LoadMode) -> Result<Inner, LoadError> {
-    let folder = folder::Folder::open(path, mode)?;
+    let folder = source::Source::open_folder(path, mode)?;
     // Used in place, bf16 has to stand at even addresses; files are mapped at page starts, so the offset decides.
     for ((shard, range), tensor) in folder.ranges.iter().zip(&folder.directory.tensors) {
         if range.start % tensor.dtype.bytes() != 0 {

@@ -1,5 +1,5 @@
 //! Writing a `.zynfer` file: streamed, checked, and under its final name only when it was read back whole. It decides nothing about
-//! the contents; `folder` and `directory` did.
+//! the contents; `source` and `directory` did.
 
 use std::{
     fs::File,
@@ -15,7 +15,7 @@ use super::{
     Artifact,
     directory::{Directory, TOKENIZER_OBJECT},
     error::LoadError,
-    folder::Folder,
+    source::Source,
     storage::{LoadMode, Storage},
     zynfer_file::{DIRECTORY_CAP_BYTES, HEADER_BYTES, MAGIC, PAYLOAD_ALIGNMENT},
 };
@@ -50,56 +50,72 @@ pub struct CompileReport {
     pub elapsed: Duration,
 }
 
-/// Compiles the Hugging Face folder `src` into the artifact `out`. Nothing is ever visible under `out` but a complete, verified
-/// file; what was there before stays until then. `progress` gets bytes done and bytes in all: hashing the sources, writing,
+/// How to compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CompileOptions {
+    /// Whether tensors of a GGUF file that are not bfloat16 may be rounded to it. A folder's never are.
+    pub round_to_bf16: bool,
+}
+
+/// Compiles `src`, a Hugging Face folder or a GGUF file, into the artifact `out`. Nothing is ever visible under `out` but a complete,
+/// verified file; what was there before stays until then. `progress` gets bytes done and bytes in all: hashing the sources, writing,
 /// and reading back.
 ///
 /// # Errors
-/// Whatever opening the folder refuses; `out` among the sources; too little space; any failed read, write, sync or rename, with
+/// Whatever opening the source refuses; `out` among its files; too little space; any failed read, write, sync or rename, with
 /// bytes written and bytes needed. No file is left behind.
 pub fn compile(src: &Path, out: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<CompileReport, LoadError> {
-    let started = Instant::now();
-    let meta = std::fs::metadata(src).map_err(|e| LoadError::io(src, "cannot be opened", e))?;
-    if !meta.is_dir() {
-        return Err(LoadError::new(src, "is not a folder: compile takes a Hugging Face folder"));
-    }
-    let mut folder = Folder::open(src, LoadMode::Mmap)?;
-    let target = Target::check(&folder, src, out)?;
+    compile_with(src, out, CompileOptions::default(), progress)
+}
 
-    let source_bytes: u64 = folder.directory.model.sources.iter().map(|source| source.bytes).sum();
-    let payload_bytes = folder.directory.payload_bytes;
+/// The same, other than by default.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_with(
+    src: &Path,
+    out: &Path,
+    options: CompileOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CompileReport, LoadError> {
+    let started = Instant::now();
+    let mut source = Source::open(src, LoadMode::Mmap, options.round_to_bf16)?;
+    let target = Target::check(&source, src, out)?;
+
+    let source_bytes: u64 = source.directory.model.sources.iter().map(|file| file.bytes).sum();
+    let payload_bytes = source.directory.payload_bytes;
     let mut meter = Meter { done: 0, total: source_bytes + 2 * payload_bytes, progress };
-    let directory_bytes = placeholder_bytes(&mut folder.directory, out)?;
+    let directory_bytes = placeholder_bytes(&mut source.directory, out)?;
     let payload_start = (HEADER_BYTES + directory_bytes).next_multiple_of(PAYLOAD_ALIGNMENT);
     let file_bytes = payload_start + payload_bytes;
     target.check_space(file_bytes)?;
 
-    hash_sources(&mut folder, &mut meter)?;
+    hash_sources(&mut source, &mut meter)?;
     let (file, pending) = target.create()?;
     let mut output = Output { file, path: out, position: 0, needed: file_bytes };
     output.file.seek(SeekFrom::Start(payload_start)).map_err(|e| LoadError::io(out, "cannot be positioned", e))?;
     output.position = payload_start;
-    write_payload(&mut folder, &mut output, payload_start, &mut meter)?;
-    for storage in &folder.storages {
+    write_payload(&mut source, &mut output, payload_start, &mut meter)?;
+    for storage in &source.storages {
         storage.check_unchanged()?;
     }
-    write_head(&folder.directory, &mut output, payload_start)?;
+    write_head(&source.directory, &mut output, payload_start)?;
     output.file.sync_all().map_err(|e| LoadError::io(out, output.failed("cannot be synced"), e))?;
     let path = pending.readable_path(&output.file);
-    read_back(&path, out, &folder.directory, &mut meter)?;
+    read_back(&path, out, &source.directory, &mut meter)?;
     pending.publish(&output.file, out)?;
 
     Ok(CompileReport {
         out: out.to_owned(),
-        name: folder.directory.model.name.clone(),
+        name: source.directory.model.name.clone(),
         file_bytes,
-        weight_bytes: folder.directory.tensors.iter().map(|t| t.bytes).sum(),
-        tensor_count: folder.directory.tensors.len(),
-        parameter_count: folder.directory.tensors.iter().map(|t| t.bytes / t.dtype.bytes() as u64).sum(),
-        source_count: folder.directory.model.sources.len(),
-        has_tokenizer: folder.tokenizer_json.is_some(),
-        has_chat_template: folder.chat_template.is_some(),
-        notes: folder.notes,
+        weight_bytes: source.directory.tensors.iter().map(|t| t.bytes).sum(),
+        tensor_count: source.directory.tensors.len(),
+        parameter_count: source.directory.tensors.iter().map(|t| t.bytes / t.dtype.bytes() as u64).sum(),
+        source_count: source.directory.model.sources.len(),
+        has_tokenizer: source.tokenizer_json.is_some(),
+        has_chat_template: source.chat_template.is_some(),
+        notes: source.notes,
         elapsed: started.elapsed(),
     })
 }
@@ -174,12 +190,12 @@ fn serialize(directory: &Directory, out: &Path) -> Result<Vec<u8>, LoadError> {
     serde_json::to_vec(directory).map_err(|e| LoadError::new(out, format!("directory cannot be written as JSON: {e}")))
 }
 
-fn hash_sources(folder: &mut Folder, meter: &mut Meter) -> Result<(), LoadError> {
+fn hash_sources(source: &mut Source, meter: &mut Meter) -> Result<(), LoadError> {
     let mut buffer = vec![0; STEP];
-    for (source, path) in folder.directory.model.sources.iter_mut().zip(&folder.source_paths) {
+    for (file, path) in source.directory.model.sources.iter_mut().zip(&source.source_paths) {
         // A shard is read through the handle its tensors come from, so the hash is of those very bytes.
         let opened;
-        let storage = match folder.storages.iter().find(|storage| storage.path() == path) {
+        let storage = match source.storages.iter().find(|storage| storage.path() == path) {
             Some(shard) => shard,
             None => {
                 opened = Storage::open(path, LoadMode::Mmap)?;
@@ -188,25 +204,25 @@ fn hash_sources(folder: &mut Folder, meter: &mut Meter) -> Result<(), LoadError>
         };
         let mut hasher = blake3::Hasher::new();
         let mut at = 0u64;
-        while at < source.bytes {
-            let step = (source.bytes - at).min(STEP as u64) as usize;
+        while at < file.bytes {
+            let step = (file.bytes - at).min(STEP as u64) as usize;
             storage.copy_at(at, &mut buffer[..step])?;
             hasher.update(&buffer[..step]);
             at += step as u64;
             meter.add(step as u64);
         }
-        source.blake3 = Some(hasher.finalize().to_hex().to_string());
+        file.blake3 = Some(hasher.finalize().to_hex().to_string());
     }
     Ok(())
 }
 
 /// Writes text objects and tensors at their planned places and records their hashes.
-fn write_payload(folder: &mut Folder, output: &mut Output, start: u64, meter: &mut Meter) -> Result<(), LoadError> {
-    for object in &mut folder.directory.objects {
+fn write_payload(source: &mut Source, output: &mut Output, start: u64, meter: &mut Meter) -> Result<(), LoadError> {
+    for object in &mut source.directory.objects {
         let text = if object.name == TOKENIZER_OBJECT {
-            folder.tokenizer_json.as_deref()
+            source.tokenizer_json.as_deref()
         } else {
-            folder.chat_template.as_deref().map(str::as_bytes)
+            source.chat_template.as_deref().map(str::as_bytes)
         };
         let text = text.unwrap_or_default();
         let before = output.position;
@@ -216,24 +232,25 @@ fn write_payload(folder: &mut Folder, output: &mut Output, start: u64, meter: &m
         meter.add(output.position - before);
     }
     let mut buffer = vec![0; STEP];
-    for (tensor, (shard, range)) in folder.directory.tensors.iter_mut().zip(&folder.ranges) {
-        let storage: &Storage = &folder.storages[*shard];
+    for index in 0..source.directory.tensors.len() {
+        let tensor = &source.directory.tensors[index];
+        let path = source.storages[source.ranges[index].0].path();
         let padding = (start + tensor.offset).saturating_sub(output.position);
         output.pad_to(start + tensor.offset)?;
         meter.add(padding);
         let mut hasher = blake3::Hasher::new();
-        let mut at = range.start;
-        while at < range.end {
-            let step = (range.end - at).min(STEP);
-            let bytes = &mut buffer[..step];
-            storage.copy_at(at as u64, bytes)?;
-            check_finite(storage.path(), &tensor.name, (at - range.start) / 2, bytes)?;
+        let mut at = 0;
+        while at < tensor.bytes {
+            let bytes = &mut buffer[..(tensor.bytes - at).min(STEP as u64) as usize];
+            let first = at as usize / 2; // STEP is a multiple of 512 bytes, so this one of 256 elements
+            source.copy_bf16(index, first, bytes)?;
+            check_finite(path, &tensor.name, first, bytes)?;
             hasher.update(bytes);
             output.write(bytes)?;
-            at += step;
-            meter.add(step as u64);
+            at += bytes.len() as u64;
+            meter.add(bytes.len() as u64);
         }
-        tensor.blake3 = Some(hasher.finalize().to_hex().to_string());
+        source.directory.tensors[index].blake3 = Some(hasher.finalize().to_hex().to_string());
     }
     Ok(())
 }
@@ -284,7 +301,7 @@ struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn check(sources: &Folder, src: &Path, out: &'a Path) -> Result<Self, LoadError> {
+    fn check(sources: &Source, src: &Path, out: &'a Path) -> Result<Self, LoadError> {
         if out.file_name().is_none() {
             return Err(LoadError::new(out, "names no file to write"));
         }
@@ -313,7 +330,12 @@ impl<'a> Target<'a> {
             if same {
                 return Err(LoadError::new(
                     out,
-                    format!("is {} of the source folder {}", file_name(path), src.display()),
+                    format!(
+                        "is {} of the source {}{}",
+                        file_name(path),
+                        if src.is_dir() { "folder " } else { "" },
+                        src.display()
+                    ),
                 ));
             }
         }

@@ -71,7 +71,9 @@ fn read_directory(path: &Path, bytes: &[u8]) -> Result<(Directory, usize), LoadE
     }
     if magic != MAGIC {
         let what = match magic {
-            [b'G', b'G', b'U', b'F', ..] => "is a GGUF file, not a .zynfer file (give the Hugging Face folder)",
+            [b'G', b'G', b'U', b'F', ..] => {
+                "is a GGUF file, not a .zynfer file (compile it: zynfer compile FILE.gguf -o OUT.zynfer)"
+            }
             [_, _, _, _, _, _, _, 0] if bytes.get(8) == Some(&b'{') => {
                 "is a safetensors file, not a .zynfer file (give the folder it lies in)"
             }

@@ -2,14 +2,15 @@
 
 use serde_json::json;
 
-use crate::artifact::Artifact;
+use crate::artifact::{Artifact, gguf};
 
-use super::error::CliResult;
+use super::error::{CliError, CliResult};
+use super::inspect_gguf;
 use super::model::ModelArgs;
 use super::output::{Look, Ui, Unit, bytes};
 use super::sampling;
 
-/// Show what is in a model
+/// Show what is in a model, or in a GGUF file and whether it would compile
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -26,6 +27,12 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
+    if gguf::is_gguf(args.model.path()) {
+        if args.verify {
+            return Err(CliError::failed("a GGUF file records no hashes to verify: compile it to a .zynfer file"));
+        }
+        return inspect_gguf::run(args.model.path(), args.tensors, args.json, ui);
+    }
     let model = args.model.open(ui)?;
     let artifact = &model.artifact;
     let mut verified = None;

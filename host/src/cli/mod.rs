@@ -13,6 +13,7 @@ mod error;
 mod findings;
 mod generate;
 mod inspect;
+mod inspect_gguf;
 mod interrupt;
 mod isa;
 mod logits;
@@ -38,6 +39,7 @@ use self::output::{Color, Ui};
 const EXAMPLES: &str = "\
 Examples:
   zynfer compile models/Qwen3-0.6B -o qwen3-0.6b.zynfer
+  zynfer compile Qwen3-0.6B-Q8_0.gguf --quant bf16 -o qwen3-0.6b.zynfer
   zynfer run qwen3-0.6b.zynfer --chat --prompt 'Why is the sky blue?'
   zynfer run qwen3-0.6b.zynfer --prompt 'Once upon a time' --greedy --max-new 48 --json
   cat question.txt | zynfer run qwen3-0.6b.zynfer --chat --prompt-file -

@@ -1,17 +1,25 @@
-//! GGUF files: their bytes checked, their blocks decoded. It writes nothing and knows no models.
+//! GGUF files as a source of models: their bytes checked, their blocks decoded, their metadata turned into what a Hugging Face folder
+//! says, so that everything behind is the same for both. It writes nothing. docs/ARTIFACT.md says what is accepted.
 //!
-//! `header` (one file: keys and tensors) → `parts` (all files of a model). `blocks` and `k_blocks` decode.
+//! `header` (one file: keys and tensors) → `parts` (all files of a model) → `config`, `tokenizer`, `names` (as a folder says it) → `open`
+//! (the source that is compiled). `blocks` and `k_blocks` decode.
 
 mod blocks;
+mod config;
 mod cursor;
 mod header;
 mod k_blocks;
 mod metadata;
+mod names;
+mod open;
 mod parts;
+mod tokenizer;
 mod types;
 
 pub use header::{Entry, Header};
 pub use metadata::{Metadata, Numbers, Texts, Value};
+pub(super) use names::row_in_pairs;
+pub use open::{kind_counts, refusals};
 pub use parts::Gguf;
 pub use types::{Decoder, TensorType};
 

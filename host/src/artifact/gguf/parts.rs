@@ -109,6 +109,11 @@ impl Gguf {
         }
     }
 
+    /// The files, in the parts' order.
+    pub(in crate::artifact) fn into_storages(self) -> Vec<Storage> {
+        self.parts.into_iter().map(|part| part.storage).collect()
+    }
+
     /// Paths and lengths of all files, in the parts' order.
     pub fn files(&self) -> impl Iterator<Item = (&Path, u64)> {
         self.parts.iter().map(|part| (part.storage.path(), part.storage.bytes().len() as u64))
