@@ -35,3 +35,10 @@ pub fn qwen3_tokenizer() -> PathBuf {
     }
     folder
 }
+
+/// SmolLM2-135M-Instruct as a GGUF file. It is fetched and hash-checked by `./x test --all`, not committed.
+pub fn smollm2() -> PathBuf {
+    let file = root().join("target/fixtures/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+    assert!(file.is_file(), "{} is missing: run ./x test --all", file.display());
+    file
+}

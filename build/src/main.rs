@@ -67,6 +67,9 @@ fn test(rest: &[&str]) -> Outcome {
     let all = rest.contains(&"--all");
     let rest: Vec<&str> = rest.iter().copied().filter(|word| *word != "--all").collect();
     setup_tests()?;
+    if all {
+        fixtures::ensure_smollm2()?;
+    }
     if rest.is_empty() {
         say("formatting, lints, tidy");
         process::run(process::cargo().args(["fmt", "--all", "--check"]))?;
@@ -91,10 +94,11 @@ fn test(rest: &[&str]) -> Outcome {
     }
     say(if all { "all tests, long ones too" } else { "tests" });
     let mut command = process::cargo();
-    command.args(["test", "--workspace", "--exclude", "device"]).args(&rest).current_dir(root());
+    command.args(["test", "--workspace", "--exclude", "device"]).current_dir(root());
     if all {
-        command.env("ZYNFER_TEST_ALL", "1");
+        command.env("ZYNFER_TEST_ALL", "1").args(["--features", "zynfer-tests/long"]);
     }
+    command.args(&rest); // last: what follows `--` is the test programs'
     process::run(&mut command)?;
     if rest.is_empty() { sanitize() } else { Ok(()) }
 }

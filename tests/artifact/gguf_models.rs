@@ -399,6 +399,10 @@ fn what_is_not_computed_is_refused_by_name() {
         "qwen3.vocab_size: contradicts the rows of token_embd.weight: expected 1000, found 7",
     );
     refused(
+        |file| file.u32("general.quantization_version", 1),
+        "general.quantization_version: blocks of another layout than is read: expected 2, found 1",
+    );
+    refused(
         |file| file.tensor("rope_freqs.weight", &[32], 0, [0; 128]),
         "rope_freqs.weight: rotary frequencies that are scaled one by one are not computed",
     );

@@ -5,6 +5,7 @@
 mod config;
 mod folders;
 mod generation;
+mod gguf_families;
 mod gguf_files;
 mod gguf_models;
 mod gguf_writer;

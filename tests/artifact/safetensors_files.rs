@@ -289,6 +289,18 @@ fn zero_centred_norm_weights_are_refused() {
     }
 }
 
+/// SmolLM2's first norm vector has both signs around zero. One such vector is no contradiction in the Llama shape, all of them are.
+#[test]
+fn one_zero_centred_norm_vector_of_the_llama_shape_is_accepted() {
+    let checkpoint = Checkpoint::weights_of("llama-d64-untied");
+    shift_norms(&checkpoint, -1.0, |name| name == "model.layers.0.input_layernorm.weight");
+    checkpoint.open();
+    let checkpoint = Checkpoint::weights_of("llama-d64-untied");
+    shift_norms(&checkpoint, -1.0, |_| true);
+    let text = checkpoint.refusal();
+    assert!(text.contains("norm weights of llama are the factor itself, these are centred on zero"), "{text}");
+}
+
 /// Small factors are not a contradiction: trained models have them, all positive. Nor are large ones.
 #[test]
 fn small_and_large_norm_factors_are_accepted() {

@@ -23,7 +23,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// A copy of the small fixture with an lm_head of its own and without tokenizer.
     pub fn untied() -> Self {
-        Self::copy_of("qwen3-d64-untied", &["config.json", "generation_config.json", "model.safetensors"])
+        Self::weights_of("qwen3-d64-untied")
     }
 
     /// A copy of the trained fixture: tied, with tokenizer.
@@ -31,6 +31,11 @@ impl Checkpoint {
         let files =
             ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"];
         Self::copy_of("tiny-qwen3", &files)
+    }
+
+    /// A copy of a fixture without tokenizer.
+    pub fn weights_of(name: &str) -> Self {
+        Self::copy_of(name, &["config.json", "generation_config.json", "model.safetensors"])
     }
 
     /// A model of one layer and a hundred kilobytes with tokenizer and template, so that thousands of damaged copies are quick.

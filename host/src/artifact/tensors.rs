@@ -140,6 +140,9 @@ pub(super) fn is_norm(name: &str) -> bool {
 /// A vector contradicts where its mean is nearer to 0 than to 1 and its entries lie on both sides of 0 (factors of a trained model
 /// may be small, but they are positive); the whole checkpoint contradicts where half of its vectors have a mean below 0.25.
 ///
+/// Of the Llama shape a quarter of the vectors have to contradict: SmolLM2-135M is trained, its first one has a mean of 0.001 with both
+/// signs, and half of its 61 lie below 0.26.
+///
 /// # Errors
 /// The tensor's name, the convention and its mean; or a weight that is not finite.
 pub(super) fn check_norms<'a>(
@@ -147,7 +150,7 @@ pub(super) fn check_norms<'a>(
     family: Family,
     norms: impl Iterator<Item = (&'a str, &'a [u8])>,
 ) -> Result<(), LoadError> {
-    let mut means = Vec::new();
+    let (mut means, mut contradictions) = (Vec::new(), Vec::new());
     for (name, bytes) in norms {
         let (mut sum, mut negative, mut count) = (0f64, 0usize, 0usize);
         for pair in bytes.chunks_exact(2) {
@@ -161,19 +164,17 @@ pub(super) fn check_norms<'a>(
         }
         let mean = sum / count.max(1) as f64;
         if mean <= 0.0 || (mean < 0.5 && negative * 4 >= count) {
-            return Err(contradiction(
-                file,
-                family,
-                name,
-                mean,
-                &format!("{negative} of {count} entries are negative"),
-            ));
+            contradictions.push((name, mean, format!("{negative} of {count} entries are negative")));
         }
         means.push((mean, name));
     }
+    let tolerated = if family == Family::Llama { means.len() / 4 } else { 0 };
+    if let Some((name, mean, detail)) = contradictions.first().filter(|_| contradictions.len() > tolerated) {
+        return Err(contradiction(file, family, name, *mean, detail));
+    }
     means.sort_by(|a, b| a.0.total_cmp(&b.0));
     match means.get(means.len() / 2) {
-        Some(&(mean, name)) if mean < 0.25 => Err(contradiction(
+        Some(&(mean, name)) if mean < 0.25 && family != Family::Llama => Err(contradiction(
             file,
             family,
             name,

@@ -7,21 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value as Json, json};
 
 use super::{super::error::LoadError, parts::Gguf};
-
-/// An architecture that is read, and what Hugging Face calls it.
-pub(super) struct Architecture {
-    /// `general.architecture`, which is also `model_type`, and begins every key of its own.
-    pub(super) name: &'static str,
-    class: &'static str,
-    /// Whether rows of q_proj and k_proj stand in pairs of the rotation, not in halves: see `names`.
-    pub(super) rows_in_pairs: bool,
-}
-
-const ARCHITECTURES: &[Architecture] = &[
-    Architecture { name: "qwen3", class: "Qwen3ForCausalLM", rows_in_pairs: false },
-    Architecture { name: "qwen2", class: "Qwen2ForCausalLM", rows_in_pairs: false },
-    Architecture { name: "llama", class: "LlamaForCausalLM", rows_in_pairs: true },
-];
+use crate::model::family::Family;
 
 /// Keys of an architecture that become something in config.json.
 const READ: &[&str] = &[
@@ -59,21 +45,19 @@ enum Neutral {
     Text(&'static str),
 }
 
-impl Architecture {
-    /// The one of `general.architecture`.
-    pub(super) fn of(gguf: &Gguf) -> Result<&'static Self, LoadError> {
-        let key = "general.architecture";
-        let known = || ARCHITECTURES.iter().map(|a| a.name).collect::<Vec<_>>().join(", ");
-        match gguf.metadata().text(gguf.path(), key)? {
-            Some(name) => ARCHITECTURES.iter().find(|a| a.name == name).ok_or_else(|| {
-                LoadError::new(gguf.path(), "not an architecture this build computes")
-                    .object(key)
-                    .numbers(format_args!("one of {}", known()), format_args!("{name:?}"))
-            }),
-            None => Err(LoadError::new(gguf.path(), "absent, and it is never guessed")
+/// The family that `general.architecture` names; its own keys begin with the same name.
+pub(super) fn family(gguf: &Gguf) -> Result<Family, LoadError> {
+    let key = "general.architecture";
+    let known = || Family::ALL.map(Family::name).join(", ");
+    match gguf.metadata().text(gguf.path(), key)? {
+        Some(name) => Family::named(name).ok_or_else(|| {
+            LoadError::new(gguf.path(), "not an architecture this build computes")
                 .object(key)
-                .numbers(format_args!("one of {}", known()), "nothing")),
-        }
+                .numbers(format_args!("one of {}", known()), format_args!("{name:?}"))
+        }),
+        None => Err(LoadError::new(gguf.path(), "absent, and it is never guessed")
+            .object(key)
+            .numbers(format_args!("one of {}", known()), "nothing")),
     }
 }
 
@@ -82,15 +66,15 @@ impl Architecture {
 /// # Errors
 /// A key that is missing, has another type, contradicts another, or may change what is computed.
 pub(super) fn config_json(gguf: &Gguf, end_ids: &BTreeSet<u32>) -> Result<Json, LoadError> {
-    let architecture = Architecture::of(gguf)?;
-    let keys = Keys { gguf, prefix: architecture.name };
+    let family = family(gguf)?;
+    let keys = Keys { gguf, prefix: family.name() };
     keys.refuse_unknown()?;
     let heads = keys.required("attention.head_count")?;
     let hidden_size = keys.required("embedding_length")?;
     let mut config = Map::new();
     let mut set = |key: &str, value: Json| drop(config.insert(key.to_owned(), value));
-    set("model_type", architecture.name.into());
-    set("architectures", json!([architecture.class]));
+    set("model_type", family.name().into());
+    set("architectures", json!([family.architecture()]));
     set("hidden_act", "silu".into());
     set("hidden_size", hidden_size.into());
     set("intermediate_size", keys.required("feed_forward_length")?.into());
@@ -102,12 +86,8 @@ pub(super) fn config_json(gguf: &Gguf, end_ids: &BTreeSet<u32>) -> Result<Json, 
     set("max_position_embeddings", keys.required("context_length")?.into());
     set("rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")?.into());
     set("rope_theta", keys.number("rope.freq_base")?.into());
-    let has = |name: &str| gguf.tensors().any(|(_, tensor)| tensor.name == name);
-    set("tie_word_embeddings", (!has("output.weight")).into());
-    if architecture.name == "llama" {
-        set("attention_bias", has("blk.0.attn_q.bias").into());
-        set("mlp_bias", has("blk.0.ffn_gate.bias").into());
-    }
+    let has_head = gguf.tensors().any(|(_, tensor)| tensor.name == "output.weight");
+    set("tie_word_embeddings", (!has_head).into());
     set("eos_token_id", end_ids.iter().copied().collect());
     Ok(config.into())
 }

@@ -4,6 +4,7 @@
 //! neighbours: rows `2i` and `2i + 1` are the checkpoint's rows `i` and `i + head_dim/2`, which rotate together here.
 
 use super::super::tensors::{EMBEDDING, LM_HEAD};
+use crate::model::family::Family;
 
 /// Parts of a layer: GGUF's name, the checkpoint's.
 const PARTS: &[(&str, &str)] = &[
@@ -34,6 +35,11 @@ pub(super) fn checkpoint_name(name: &str) -> Option<String> {
     let layer = layer.parse::<usize>().ok().filter(|number| number.to_string() == layer)?;
     let (_, part) = PARTS.iter().find(|(name, _)| *name == part)?;
     matches!(kind, "weight" | "bias").then(|| format!("model.layers.{layer}.{part}.{kind}"))
+}
+
+/// Whether files of this family have rows in pairs.
+pub(super) fn has_rows_in_pairs(family: Family) -> bool {
+    family == Family::Llama
 }
 
 /// Whether a tensor of this name in the checkpoint has rows in pairs where the architecture does.

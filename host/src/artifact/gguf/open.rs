@@ -6,21 +6,24 @@ use half::bf16;
 
 use super::{
     super::{
-        directory::{Directory, Family, Identity, SourceFile, TEMPLATE_OBJECT, TOKENIZER_OBJECT},
+        directory::{Directory, Identity, SourceFile, TEMPLATE_OBJECT, TOKENIZER_OBJECT},
         error::LoadError,
         generation::GenerationDefaults,
         source::{Source, Stored},
         storage::LoadMode,
         tensors,
     },
-    config::{Architecture, config_json, generation_json},
+    config::{config_json, generation_json},
     header::Entry,
-    names::{checkpoint_name, is_rotated},
+    names::{self, checkpoint_name, is_rotated},
     parts::Gguf,
     tokenizer::Text,
     types::TensorType,
 };
 use crate::model::config::{CheckpointConfig, ModelConfig};
+
+/// The layout of blocks that is decoded; older ones were given up before GGUF files were common.
+const QUANTIZATION_VERSION: u64 = 2;
 
 impl Source {
     /// Opens the GGUF file at `path` with its other parts.
@@ -38,7 +41,7 @@ impl Source {
         if let (false, Some(problem)) = (round, must_round(&gguf, &rounded)) {
             return Err(problem);
         }
-        let paired_heads = Architecture::of(&gguf)?.rows_in_pairs.then_some(config.model.head_dim);
+        let paired_heads = names::has_rows_in_pairs(config.model.family).then_some(config.model.head_dim);
         let stored = expected.iter().zip(&found).map(|((name, _), (_, entry))| {
             let rows_in_pairs = paired_heads.filter(|_| is_rotated(name));
             match entry.kind {
@@ -63,7 +66,7 @@ impl Source {
             bytes,
             blake3: None,
         });
-        let model = Identity { family: Family::Qwen3, name: gguf.name(), sources: sources.collect() };
+        let model = Identity { family: config.model.family, name: gguf.name(), sources: sources.collect() };
         let end_ids = text.end_ids.into_iter().collect();
         let source = Self {
             directory: Directory::plan(model, config.model, generation, end_ids, &texts),
@@ -97,6 +100,12 @@ pub fn refusals(gguf: &Gguf) -> (Vec<LoadError>, Option<LoadError>) {
 }
 
 fn checkpoint_config(gguf: &Gguf, text: &Text) -> Result<CheckpointConfig, LoadError> {
+    let key = "general.quantization_version";
+    if let Some(version) = gguf.metadata().count(gguf.path(), key)?.filter(|version| *version != QUANTIZATION_VERSION) {
+        return Err(LoadError::new(gguf.path(), "blocks of another layout than is read")
+            .object(key)
+            .numbers(QUANTIZATION_VERSION, version));
+    }
     let config = CheckpointConfig::from_json(&config_json(gguf, &text.end_ids)?)
         .map_err(|e| LoadError::config(gguf.path(), e))?;
     let (rows, tokens) = (config.model.vocab_size, text.token_count);
@@ -187,7 +196,8 @@ fn check_norms(source: &Source) -> Result<(), LoadError> {
             norms.push((tensor.name.as_str(), bytes));
         }
     }
-    tensors::check_norms(&source.source_paths[0], norms.iter().map(|(name, bytes)| (*name, bytes.as_slice())))
+    let family = source.directory.model.family;
+    tensors::check_norms(&source.source_paths[0], family, norms.iter().map(|(name, bytes)| (*name, bytes.as_slice())))
 }
 
 /// Types with how many tensors have each, as `Q4_1 210, F32 61`, most first.
