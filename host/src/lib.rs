@@ -13,4 +13,5 @@ pub mod engine;
 pub mod gpu;
 pub mod hip;
 pub mod model;
+pub mod quant;
 pub mod text;

@@ -1,0 +1,388 @@
+//! Rows of f32 into codes and scales. Each group is encoded by itself, so the same row gives the same bytes wherever it stands and on
+//! however many threads. Which scheme a matrix gets, and where its bytes go, is decided elsewhere.
+//!
+//! The default search minimises the squared error of a group, each element weighted by its importance where one is given: a grid of
+//! scales around the largest element's; for the codes that each of them gives, the best scale in closed form; the best of these, rounded to
+//! f16; and codes and scale once more from each other while that helps.
+
+use half::f16;
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::{Scheme, SchemeError, fp8};
+use crate::cpu::arch;
+
+/// How scales are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Search {
+    /// The largest element of a group is its largest code: the plain baseline.
+    Nearest,
+    /// The least squared error.
+    #[default]
+    LeastSquares,
+}
+
+/// Some rows of a matrix, encoded; parts as in [`super::Layout`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// Codes of all rows.
+    pub codes: Vec<u8>,
+    /// Scales of all rows.
+    pub scales: Vec<u8>,
+    /// Minimums of all rows; empty but for [`Scheme::Int4Min`].
+    pub minimums: Vec<u8>,
+}
+
+/// Encodes `rows`, `[R, K]` row-major, on the current rayon pool. `importance`, `[K]` and none below 0, weighs the squared errors of the
+/// columns; without it all weigh the same. [`Scheme::Bf16`] rounds to bfloat16 and has no scales.
+///
+/// # Errors
+/// A K that the scheme does not take; an element that is not finite; a scale that its type cannot hold. Indices count from `rows`' first.
+pub fn encode(
+    scheme: Scheme,
+    search: Search,
+    rows: &[f32],
+    k: usize,
+    importance: Option<&[f32]>,
+) -> Result<Encoded, SchemeError> {
+    let n = rows.len() / k.max(1);
+    let layout = scheme.layout(&[n, k])?;
+    assert!(rows.len() == n * k && importance.is_none_or(|weights| weights.len() == k), "whole rows");
+    let mut encoded = Encoded {
+        codes: vec![0; layout.codes.len()],
+        scales: vec![0; layout.scales.len()],
+        minimums: vec![0; layout.minimums.len()],
+    };
+    let per_row = scheme.scales_per_row(k);
+    let scale_bytes = (per_row * scheme.scale_bytes()).max(1);
+    let ones;
+    let weights = match importance {
+        Some(weights) => weights,
+        None => {
+            ones = vec![1.0; k];
+            &ones
+        }
+    };
+    // Schemes without scales or minimums still need as many empty slices as there are rows.
+    let mut no_scales: Vec<&mut [u8]> = encoded.scales.chunks_exact_mut(scale_bytes).collect();
+    no_scales.resize_with(n, Default::default);
+    let mut no_minimums: Vec<&mut [u8]> = encoded.minimums.chunks_exact_mut(scale_bytes).collect();
+    no_minimums.resize_with(n, Default::default);
+    let codes = encoded.codes.par_chunks_exact_mut(scheme.row_bytes(k));
+    let tables = no_scales.into_par_iter().zip(no_minimums);
+    codes.zip(tables).zip(rows.par_chunks_exact(k)).enumerate().try_for_each(
+        |(row, ((codes, (scales, minimums)), x))| {
+            if let Some(at) = x.iter().position(|x| !x.is_finite()) {
+                return Err(SchemeError::NotFinite { what: "element", index: row * k + at, value: x[at].to_string() });
+            }
+            let found = arch().dispatch(Row { scheme, search, x, weights, codes, scales, minimums });
+            found.map_err(|(what, at, value)| SchemeError::NotFinite {
+                what,
+                index: row * per_row + at,
+                value: value.to_string(),
+            })
+        },
+    )?;
+    Ok(encoded)
+}
+
+/// One row.
+struct Row<'a> {
+    scheme: Scheme,
+    search: Search,
+    x: &'a [f32],
+    weights: &'a [f32],
+    codes: &'a mut [u8],
+    scales: &'a mut [u8],
+    minimums: &'a mut [u8],
+}
+
+/// What does not fit its type: `scale` or `minimum`, its index in the row, its value.
+type TooLarge = (&'static str, usize, f32);
+
+impl WithSimd for Row<'_> {
+    type Output = Result<(), TooLarge>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) -> Self::Output {
+        let Self { scheme, search, x, weights, codes, scales, minimums } = self;
+        match scheme {
+            Scheme::Bf16 => {
+                for (pair, x) in codes.as_chunks_mut::<2>().0.iter_mut().zip(x) {
+                    *pair = half::bf16::from_f32(*x).to_le_bytes();
+                }
+            }
+            Scheme::Fp8 => {
+                let scale = fp8_scale(x, weights, search);
+                let inverse = inverse(scale);
+                codes.iter_mut().zip(x).for_each(|(code, x)| *code = fp8::from_f32(x * inverse));
+                put_f32(scales, scale)?;
+            }
+            Scheme::Int8Row => {
+                let scale = signed_scale(x, weights, &INT8, search, |scale| scale);
+                put_int8(codes, x, scale);
+                put_f32(scales, scale)?;
+            }
+            Scheme::Int8(group) => {
+                let groups = x.chunks_exact(group).zip(weights.chunks_exact(group)).zip(codes.chunks_exact_mut(group));
+                for (index, ((x, weights), codes)) in groups.enumerate() {
+                    let scale = signed_scale(x, weights, &INT8, search, to_f16);
+                    put_int8(codes, x, scale);
+                    put_f16(scales, "scale", index, scale)?;
+                }
+            }
+            Scheme::Int4(group) => {
+                let groups = x.chunks_exact(group).zip(weights.chunks_exact(group));
+                for (index, ((x, weights), codes)) in groups.zip(codes.chunks_exact_mut(group / 2)).enumerate() {
+                    let scale = signed_scale(x, weights, &INT4, search, to_f16);
+                    let inverse = inverse(scale);
+                    put_nibbles(codes, x, |x| INT4.code(x * inverse) + 8.0);
+                    put_f16(scales, "scale", index, scale)?;
+                }
+            }
+            Scheme::Int4Min(group) => {
+                let groups = x.chunks_exact(group).zip(weights.chunks_exact(group));
+                for (index, ((x, weights), codes)) in groups.zip(codes.chunks_exact_mut(group / 2)).enumerate() {
+                    let (scale, minimum) = scale_and_minimum(x, weights, search);
+                    let inverse = inverse(scale);
+                    put_nibbles(codes, x, |x| nibble((x - minimum) * inverse));
+                    put_f16(scales, "scale", index, scale)?;
+                    put_f16(minimums, "minimum", index, minimum)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Range of the codes around zero, and the grid of the search: what the largest element is divided by.
+struct Signed {
+    low: f32,
+    high: f32,
+    /// Divisors of the largest element; a negative scale puts it at `low`.
+    grid: &'static [f32],
+}
+
+const INT8: Signed = Signed { low: -127.0, high: 127.0, grid: &[127.0, 126.0, 124.0, 122.0, 128.0, 130.0] };
+const INT4: Signed = Signed {
+    low: -8.0,
+    high: 7.0,
+    grid: &[
+        7.0, -8.0, 5.0, 5.5, 6.0, 6.25, 6.5, 6.75, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0, 10.0, 11.5, 14.0, 18.0, -5.5, -6.0,
+        -6.5, -6.75, -7.0, -7.25, -7.5, -7.75, -8.25, -8.5, -9.0, -9.5, -10.5, -12.0, -14.0, -18.0,
+    ],
+};
+
+impl Signed {
+    #[inline(always)]
+    fn code(&self, scaled: f32) -> f32 {
+        scaled.round_ties_even().max(self.low).min(self.high)
+    }
+}
+
+/// `1 / scale`, or 0 where the scale is: then every code is that of 0.
+#[inline(always)]
+fn inverse(scale: f32) -> f32 {
+    let inverse = 1.0 / scale;
+    if inverse.is_finite() { inverse } else { 0.0 }
+}
+
+fn to_f16(scale: f32) -> f32 {
+    f16::from_f32(scale).to_f32()
+}
+
+/// Lanes of the sums below: independent chains that the compiler can put into vectors.
+const LANES: usize = 16;
+
+/// `Σ f(i)` over pairs of sums, in lanes.
+#[inline(always)]
+fn sums<const N: usize>(x: &[f32], weights: &[f32], f: impl Fn(f32, f32) -> [f32; N]) -> [f32; N] {
+    let mut lanes = [[0f32; LANES]; N];
+    let (chunks, rest) = x.as_chunks::<LANES>();
+    let (weight_chunks, weight_rest) = weights.as_chunks::<LANES>();
+    for (x, w) in chunks.iter().zip(weight_chunks) {
+        for lane in 0..LANES {
+            let terms = f(x[lane], w[lane]);
+            for (sum, term) in lanes.iter_mut().zip(terms) {
+                sum[lane] += term;
+            }
+        }
+    }
+    let mut total = lanes.map(|lanes| lanes.iter().sum());
+    for (x, w) in rest.iter().zip(weight_rest) {
+        for (total, term) in total.iter_mut().zip(f(*x, *w)) {
+            *total += term;
+        }
+    }
+    total
+}
+
+#[inline(always)]
+fn largest(x: &[f32]) -> f32 {
+    x.iter().fold(0f32, |most, x| if x.abs() > most.abs() { *x } else { most })
+}
+
+/// The scale of a group whose codes lie around zero, as its type holds it: `round` rounds it so.
+#[inline(always)]
+fn signed_scale(x: &[f32], weights: &[f32], codes: &Signed, search: Search, round: impl Fn(f32) -> f32) -> f32 {
+    let most = largest(x);
+    if most == 0.0 {
+        return 0.0;
+    }
+    let plain = round(most.abs() / codes.high);
+    if search == Search::Nearest || !plain.is_finite() {
+        return plain;
+    }
+    // For given codes q the best scale is Σwxq / Σwq², and it takes (Σwxq)² / Σwq² off the error.
+    let fit = |inverse: f32| {
+        let [xq, qq] = sums(x, weights, |x, w| {
+            let q = codes.code(x * inverse);
+            [w * x * q, w * q * q]
+        });
+        if qq > 0.0 { (xq * xq / qq, xq / qq) } else { (0.0, 0.0) }
+    };
+    let mut best = (0.0, plain);
+    for divisor in codes.grid {
+        let found = fit(divisor / most);
+        if found.0 > best.0 {
+            best = found;
+        }
+    }
+    // Codes and scale from each other, with the scale as it will be stored.
+    let error = |scale: f32| {
+        let inverse = inverse(scale);
+        let [error] = sums(x, weights, |x, w| {
+            let difference = x - codes.code(x * inverse) * scale;
+            [w * difference * difference]
+        });
+        error
+    };
+    let mut scale = round(best.1);
+    let mut least = error(scale);
+    for _ in 0..3 {
+        let next = round(fit(inverse(scale)).1);
+        if next == scale {
+            break;
+        }
+        let found = error(next);
+        if found >= least {
+            break;
+        }
+        (scale, least) = (next, found);
+    }
+    if error(plain) < least { plain } else { scale }
+}
+
+#[inline(always)]
+fn nibble(scaled: f32) -> f32 {
+    scaled.round_ties_even().max(0.0).min(15.0)
+}
+
+/// How far the first guess of a group's range moves in from each end, in parts of the range.
+const INWARD: [f32; 6] = [0.0, 0.03, 0.07, 0.12, 0.18, 0.25];
+
+/// Scale and minimum of a group, both as f16 holds them.
+#[inline(always)]
+fn scale_and_minimum(x: &[f32], weights: &[f32], search: Search) -> (f32, f32) {
+    let low = x.iter().fold(f32::INFINITY, |low, x| low.min(*x));
+    let high = x.iter().fold(f32::NEG_INFINITY, |high, x| high.max(*x));
+    let plain = (to_f16((high - low) / 15.0), to_f16(low));
+    if search == Search::Nearest || high == low || !(plain.0.is_finite() && plain.1.is_finite()) {
+        return plain;
+    }
+    let range = high - low;
+    // Two unknowns for given codes: the normal equations of x ≈ q · scale + minimum.
+    let fit = |scale: f32, minimum: f32| {
+        let inverse = inverse(scale);
+        let [w, wx, wq, wqq, wxq] = sums(x, weights, |x, w| {
+            let q = nibble((x - minimum) * inverse);
+            [w, w * (x - low), w * q, w * q * q, w * (x - low) * q]
+        });
+        let determinant = w * wqq - wq * wq;
+        if determinant <= 0.0 {
+            return (0.0, scale, minimum);
+        }
+        let scale = (w * wxq - wx * wq) / determinant;
+        let offset = (wx - scale * wq) / w;
+        (scale * wxq + offset * wx, scale, low + offset)
+    };
+    let mut best = (0.0, plain.0, plain.1);
+    for below in INWARD {
+        for above in INWARD {
+            let found = fit(range * (1.0 - below - above) / 15.0, low + below * range);
+            if found.0 > best.0 {
+                best = found;
+            }
+        }
+    }
+    let error = |(scale, minimum): (f32, f32)| {
+        let inverse = inverse(scale);
+        let [error] = sums(x, weights, |x, w| {
+            let difference = x - (nibble((x - minimum) * inverse) * scale + minimum);
+            [w * difference * difference]
+        });
+        error
+    };
+    let rounded = |(_, scale, minimum): (f32, f32, f32)| (to_f16(scale), to_f16(minimum));
+    let mut pair = rounded(best);
+    let mut least = error(pair);
+    for _ in 0..3 {
+        let next = rounded(fit(pair.0, pair.1));
+        let found = error(next);
+        if found >= least {
+            break;
+        }
+        (pair, least) = (next, found);
+    }
+    if error(plain) < least { plain } else { pair }
+}
+
+/// Scales between the one that uses the largest value and half of it: beyond, the same steps come again one exponent lower.
+const FP8_STEPS: usize = 8;
+
+#[inline(always)]
+fn fp8_scale(x: &[f32], weights: &[f32], search: Search) -> f32 {
+    let plain = largest(x).abs() / fp8::MAX;
+    if search == Search::Nearest || plain == 0.0 {
+        return plain;
+    }
+    let mut best = (f32::INFINITY, plain);
+    for step in 0..FP8_STEPS {
+        let scale = plain * (1.0 + step as f32 / FP8_STEPS as f32);
+        let inverse = inverse(scale);
+        let [error] = sums(x, weights, |x, w| {
+            let difference = x - fp8::to_f32(fp8::from_f32(x * inverse)) * scale;
+            [w * difference * difference]
+        });
+        if error < best.0 {
+            best = (error, scale);
+        }
+    }
+    best.1
+}
+
+#[inline(always)]
+fn put_int8(codes: &mut [u8], x: &[f32], scale: f32) {
+    let inverse = inverse(scale);
+    codes.iter_mut().zip(x).for_each(|(code, x)| *code = INT8.code(x * inverse) as i8 as u8);
+}
+
+/// Packs nibbles: 32 elements into 16 bytes, the second half of them above the first.
+#[inline(always)]
+fn put_nibbles(codes: &mut [u8], x: &[f32], code: impl Fn(f32) -> f32) {
+    for (bytes, x) in codes.as_chunks_mut::<16>().0.iter_mut().zip(x.as_chunks::<32>().0) {
+        for j in 0..16 {
+            bytes[j] = code(x[j]) as u8 | (code(x[j + 16]) as u8) << 4;
+        }
+    }
+}
+
+fn put_f32(scales: &mut [u8], scale: f32) -> Result<(), TooLarge> {
+    scales.copy_from_slice(&scale.to_le_bytes());
+    if scale.is_finite() { Ok(()) } else { Err(("scale", 0, scale)) }
+}
+
+fn put_f16(table: &mut [u8], what: &'static str, index: usize, value: f32) -> Result<(), TooLarge> {
+    table[2 * index..][..2].copy_from_slice(&f16::from_f32(value).to_le_bytes());
+    if value.is_finite() { Ok(()) } else { Err((what, index, value)) }
+}
