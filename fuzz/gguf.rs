@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use zynfer::artifact::gguf::{Gguf, Header, refusals};
-use zynfer::artifact::{Artifact, CompileOptions, LoadMode, compile_with};
+use zynfer::artifact::{Artifact, LoadMode, compile_quantized};
+use zynfer::quant::{Recipe, Scheme};
 
 /// How far an input came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,8 +40,7 @@ pub fn gguf(bytes: &[u8]) -> Read {
         let (refused, rounded) = refusals(&gguf);
         refused.iter().chain(&rounded).for_each(|error| assert!(!error.to_string().is_empty()));
     }
-    let options = CompileOptions { round_to_bf16: true };
-    let compiled = compile_with(&file, &out, options, &mut |_, _| {}).is_ok();
+    let compiled = compile_quantized(&file, &out, &Recipe::new(Scheme::Bf16), &mut |_, _| {}).is_ok();
     if compiled {
         let artifact = Artifact::open(&out, LoadMode::Mmap).expect("what was written is read");
         artifact.tensors().for_each(|tensor| assert!(tensor.as_bf16().is_some()));

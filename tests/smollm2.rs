@@ -7,12 +7,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use zynfer::{
     artifact::{
-        Artifact, CompileOptions, LoadMode, compile_with,
+        Artifact, LoadMode, compile, compile_quantized,
         gguf::{Gguf, refusals},
     },
     cpu::{CpuBackend, CpuOptions},
     engine::{Engine, Flow, NoText, Request},
     model::weights::Weights,
+    quant::{Recipe, Scheme},
     text::{Special, Tokenizer},
 };
 use zynfer_tests::fixtures::{read_json, smollm2};
@@ -54,10 +55,9 @@ fn prompts_and_greedy_tokens_are_those_of_llama_cpp() {
     assert!(rounded.is_some(), "Q4_1 would be rounded");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("smollm2.zynfer");
-    let unasked =
-        compile_with(&smollm2(), &out, CompileOptions::default(), &mut |_, _| {}).expect_err("rounds unasked");
+    let unasked = compile(&smollm2(), &out, &mut |_, _| {}).expect_err("rounds unasked");
     assert!(unasked.to_string().contains("only when asked for (--quant bf16)"), "{unasked}");
-    compile_with(&smollm2(), &out, CompileOptions { round_to_bf16: true }, &mut |_, _| {})
+    compile_quantized(&smollm2(), &out, &Recipe::new(Scheme::Bf16), &mut |_, _| {})
         .unwrap_or_else(|error| panic!("{error}"));
 
     let artifact = Artifact::open(&out, LoadMode::Mmap).unwrap_or_else(|error| panic!("{error}"));

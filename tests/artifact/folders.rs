@@ -194,7 +194,7 @@ fn paths_that_are_not_there_or_not_models() {
         &refused(&weights),
         &format!(
             "model/model.safetensors: magic: is a safetensors file, not a .zynfer file (give the folder it lies in): \
-             expected \"ZYNFER\\x00\\x01\", found \"{start}\""
+             expected \"ZYNFER\\x00\\x02\", found \"{start}\""
         ),
     );
 }

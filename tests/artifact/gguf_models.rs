@@ -5,7 +5,8 @@ use std::{fs, path::PathBuf};
 
 use half::{bf16, f16};
 use serde_json::Value as Json;
-use zynfer::artifact::{Artifact, CompileOptions, LoadMode, compile_with};
+use zynfer::artifact::{Artifact, LoadMode, compile, compile_quantized};
+use zynfer::quant::{Recipe, Scheme};
 use zynfer::text::{Special, Tokenizer};
 use zynfer_tests::fixtures::{qwen3_tokenizer, read_json};
 
@@ -109,8 +110,10 @@ impl Written {
 
     pub fn compile(&self, round_to_bf16: bool) -> Result<Artifact, String> {
         let out = self.checkpoint.beside("from-gguf.zynfer");
-        let options = CompileOptions { round_to_bf16 };
-        let compiled = compile_with(&self.path, &out, options, &mut |_, _| {});
+        let compiled = match round_to_bf16 {
+            true => compile_quantized(&self.path, &out, &Recipe::new(Scheme::Bf16), &mut |_, _| {}),
+            false => compile(&self.path, &out, &mut |_, _| {}),
+        };
         match compiled {
             Ok(_) => Ok(Artifact::open(&out, LoadMode::Mmap).unwrap_or_else(|error| panic!("{error}"))),
             Err(error) => {
@@ -481,7 +484,7 @@ fn the_source_is_not_overwritten() {
     let checkpoint = Checkpoint::untied();
     let file = as_gguf(&checkpoint);
     let written = Written::new(checkpoint, &file);
-    let error = compile_with(&written.path, &written.path, CompileOptions::default(), &mut |_, _| {}).unwrap_err();
+    let error = compile(&written.path, &written.path, &mut |_, _| {}).unwrap_err();
     assert_message(
         &written.checkpoint.text_of(error),
         "A-model.Q.gguf: is A-model.Q.gguf of the source A-model.Q.gguf",

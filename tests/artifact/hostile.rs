@@ -99,7 +99,7 @@ fn random_bytes_never_panic() {
     let checkpoint = Checkpoint::small();
     let file = checkpoint.beside("random.zynfer");
     proptest!(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() }, |(bytes in prop::collection::vec(any::<u8>(), 0..300), magic in any::<bool>())| {
-        let head: &[u8] = if magic { b"ZYNFER\0\x01" } else { b"" };
+        let head: &[u8] = if magic { b"ZYNFER\0\x02" } else { b"" };
         fs::write(&file, [head, &bytes].concat()).unwrap();
         try_all(&file);
         checkpoint.write("model.safetensors", &bytes);
@@ -135,7 +135,7 @@ fn claims_of_size_are_not_believed() {
         checkpoint.write("model.safetensors", length.to_le_bytes());
         try_all(&checkpoint.folder());
         let file = checkpoint.beside("a.zynfer");
-        fs::write(&file, [b"ZYNFER\0\x01".as_slice(), &length.to_le_bytes(), &[0; 32]].concat()).unwrap();
+        fs::write(&file, [b"ZYNFER\0\x02".as_slice(), &length.to_le_bytes(), &[0; 32]].concat()).unwrap();
         try_all(&file);
     }
     let gguf = checkpoint.beside("a.gguf");

@@ -10,6 +10,7 @@ mod gguf_files;
 mod gguf_models;
 mod gguf_writer;
 mod hostile;
+mod quantized;
 mod round_trip;
 mod safetensors_files;
 mod support;

@@ -94,7 +94,7 @@ impl Good {
 fn the_good_file_is_laid_out_as_documented() {
     let good = good();
     let d = &good.directory;
-    assert_eq!(&good.bytes[..8], b"ZYNFER\0\x01");
+    assert_eq!(&good.bytes[..8], b"ZYNFER\0\x02");
     assert_eq!(&good.bytes[16..48], blake3::hash(&good.bytes[good.directory_range.clone()]).as_bytes());
     assert!(good.bytes[good.directory_range.end..good.payload_start].iter().all(|byte| *byte == 0));
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
@@ -104,7 +104,7 @@ fn the_good_file_is_laid_out_as_documented() {
     );
     assert_eq!(keys(&d["tool"]) + " " + &keys(&d["model"]), "name version family name sources");
     assert_eq!(keys(&d["tensors"][0]), "name dtype shape offset bytes blake3");
-    assert_eq!(d["format_version"], 1);
+    assert_eq!(d["format_version"], 2);
     assert_eq!(d["model"]["family"], "qwen3");
     assert_eq!(d["model"]["name"], "model");
     assert_eq!(d["conventions"], json!({"norm_weight": "factor"}));
@@ -149,7 +149,10 @@ fn every_byte_of_header_directory_and_padding_is_guarded() {
         let text = good.refusal("head", &bytes);
         let (part, numbers) = match at {
             0..7 => ("F: magic: is not a .zynfer file: ", format!("found \"{}\"", bytes[..8].escape_ascii())),
-            7 => ("F: magic: another version of the format than this build reads: ", "expected 1, found 33".into()),
+            7 => (
+                "F: magic: another version of the format than this build reads: compile the model anew: ",
+                "expected 2, found 34".into(),
+            ),
             8..16 => ("F: ", "found".into()),
             _ if at < good.directory_range.end => {
                 ("F: directory: damaged: its blake3 is not the one in the header: ", "expected".into())
@@ -168,8 +171,8 @@ fn every_length_but_the_right_one_is_refused() {
     let end = good.directory_range.end;
     let directory = "F: file ends inside the directory: expected at least";
     for (length, message) in [
-        (0, "F: magic: is not a .zynfer file: expected \"ZYNFER\\x00\\x01\", found an empty file".to_owned()),
-        (7, "F: magic: is not a .zynfer file: expected \"ZYNFER\\x00\\x01\", found \"ZYNFER\\x00\"".to_owned()),
+        (0, "F: magic: is not a .zynfer file: expected \"ZYNFER\\x00\\x02\", found an empty file".to_owned()),
+        (7, "F: magic: is not a .zynfer file: expected \"ZYNFER\\x00\\x02\", found \"ZYNFER\\x00\"".to_owned()),
         (8, "F: file ends inside the header: expected at least 48 bytes, found 8".to_owned()),
         (47, "F: file ends inside the header: expected at least 48 bytes, found 47".to_owned()),
         (48, format!("{directory} {end} bytes, found 48")),
@@ -276,10 +279,10 @@ fn directories_of_other_versions_families_or_with_unknown_keys_are_refused() {
     let good = good();
     assert_message(
         &good.changed("version", |d| {
-            d["format_version"] = json!(2);
+            d["format_version"] = json!(1);
             d["layers"] = json!([]);
         }),
-        "F: format_version: not the version this build reads: expected 1, found 2",
+        "F: format_version: not the version this build reads: expected 2, found 1",
     );
     for (place, key) in [
         ("", "quantization"),
@@ -298,7 +301,7 @@ fn directories_of_other_versions_families_or_with_unknown_keys_are_refused() {
         assert!(text.starts_with(&part), "{text}");
     }
     for (place, value) in
-        [("/model/family", "qwen4"), ("/conventions/norm_weight", "one_plus"), ("/tensors/0/dtype", "F8_E4M3")]
+        [("/model/family", "qwen4"), ("/conventions/norm_weight", "one_plus"), ("/tensors/0/dtype", "F8_E5M2")]
     {
         let text = good.changed("unknown", |d| *d.pointer_mut(place).unwrap() = json!(value));
         assert!(
@@ -421,7 +424,7 @@ fn other_formats_are_recognised() {
     assert_message(
         &good.refusal("gguf", b"GGUF\x03\0\0\0abcdefgh"),
         "F: magic: is a GGUF file, not a .zynfer file (compile it: zynfer compile FILE.gguf -o OUT.zynfer): \
-         expected \"ZYNFER\\x00\\x01\", found \"GGUF\\x03\\x00\\x00\\x00\"",
+         expected \"ZYNFER\\x00\\x02\", found \"GGUF\\x03\\x00\\x00\\x00\"",
     );
     assert_message(
         &good.refusal("lfs", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 99\n"),

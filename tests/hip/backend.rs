@@ -43,7 +43,7 @@ impl TensorSource for Zeros {
     fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
         let spec = self.weights.specs().iter().find(|spec| spec.name == name)?;
         let dtype = self.odd.filter(|(odd, _)| *odd == name).map_or(Dtype::Bf16, |(_, dtype)| dtype);
-        let bytes = spec.shape.iter().product::<usize>() * dtype.bytes();
+        let bytes = dtype.stored_bytes(&spec.shape).expect("no scheme to refuse a shape");
         Some(TensorView { dtype, shape: &spec.shape, bytes: &self.bytes[..bytes] })
     }
 }

@@ -139,7 +139,7 @@ fn chunks_and_threads_do_not_change_a_bit() {
     let mut whole = engine(&artifact, CpuOptions { threads: 1, ..CpuOptions::new(300) });
     let expected = whole.last_logits(ids).unwrap().to_vec();
     for (max_chunk, threads) in [(300, 2), (512, 3), (299, 2), (64, 2), (63, 1), (7, 2), (1, 2)] {
-        let options = CpuOptions { context_len: 300, max_chunk, threads };
+        let options = CpuOptions { max_chunk, threads, ..CpuOptions::new(300) };
         let mut engine = engine(&artifact, options);
         assert!(engine.last_logits(ids).unwrap() == expected, "{options:?}");
     }

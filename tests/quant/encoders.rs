@@ -109,7 +109,7 @@ fn the_error_of_int4_is_that_of_a_search_over_every_scale() {
 fn the_error_of_int4_with_minimum_is_that_of_a_search_over_both_ends() {
     for group in [32, 64] {
         let (all, worst) = compared(Scheme::Int4Min(group), group, false, least_with_minimum);
-        assert!(all < 1.02 && worst < 1.3, "int4m:{group}: {all} of the least error, {worst} at worst");
+        assert!(all < 1.02 && worst < 1.5, "int4m:{group}: {all} of the least error, {worst} at worst");
     }
 }
 

@@ -4,6 +4,7 @@
 mod encoders;
 mod fp8;
 mod gguf_blocks;
+mod quality;
 mod schemes;
 
 use zynfer_tests::fixtures;

@@ -10,10 +10,13 @@ use super::{
     generation::GenerationDefaults,
     tensors::{self, Dtype},
 };
-use crate::model::{config::ModelConfig, family::Family};
+use crate::{
+    model::{config::ModelConfig, family::Family},
+    quant::{Recipe, Scheme},
+};
 
 /// The format this build writes and reads.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 /// Every object of the payload starts at a multiple of this, so bf16 can be read in place with the widest loads.
 pub(super) const OBJECT_ALIGNMENT: u64 = 256;
 /// Name of the object that holds `tokenizer.json`.
@@ -97,12 +100,28 @@ pub(super) struct ObjectEntry {
 pub(super) struct TensorEntry {
     pub(super) name: String,
     pub(super) dtype: Dtype,
+    /// Elements of a group along a row, where the dtype has groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) group: Option<usize>,
     pub(super) shape: Vec<usize>,
     /// From the payload's start.
     pub(super) offset: u64,
     pub(super) bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) blake3: Option<String>,
+}
+
+impl TensorEntry {
+    /// How it is stored. A checked directory has no dtype with a group that it cannot have.
+    pub(super) fn scheme(&self) -> Scheme {
+        self.dtype.scheme(self.group).unwrap_or(Scheme::Bf16)
+    }
+}
+
+/// Bytes of a quantized matrix of this shape.
+fn layout_bytes(file: &Path, name: &str, scheme: Scheme, shape: &[usize]) -> Result<u64, LoadError> {
+    let layout = scheme.layout(shape).map_err(|error| LoadError::new(file, error.to_string()).object(name))?;
+    Ok(layout.bytes as u64)
 }
 
 impl Directory {
@@ -115,26 +134,20 @@ impl Directory {
         end_ids: Vec<u32>,
         texts: &[(&str, u64)],
     ) -> Self {
-        let mut end = 0u64;
-        let mut place = |bytes: u64| {
-            let offset = end.next_multiple_of(OBJECT_ALIGNMENT);
-            end = offset + bytes;
-            offset
-        };
         let objects = texts.iter().map(|(name, bytes)| ObjectEntry {
             name: (*name).to_owned(),
-            offset: place(*bytes),
+            offset: 0,
             bytes: *bytes,
             blake3: None,
         });
         let objects = objects.collect();
         let tensors = tensors::expected_tensors(&architecture).into_iter().map(|(name, shape)| {
             // A validated config bounds every extent, so the product stays far below 2^63.
-            let bytes = (shape.iter().product::<usize>() * Dtype::BF16.bytes()) as u64;
-            TensorEntry { name, dtype: Dtype::BF16, shape, offset: place(bytes), bytes, blake3: None }
+            let bytes = (shape.iter().product::<usize>() * 2) as u64;
+            TensorEntry { name, dtype: Dtype::BF16, group: None, shape, offset: 0, bytes, blake3: None }
         });
         let tensors = tensors.collect();
-        Self {
+        let mut directory = Self {
             format_version: FORMAT_VERSION,
             tool: Tool { name: "zynfer".into(), version: env!("CARGO_PKG_VERSION").into() },
             model,
@@ -142,10 +155,40 @@ impl Directory {
             conventions: Conventions { norm_weight: NormWeight::Factor },
             generation,
             end_ids,
-            payload_bytes: end,
+            payload_bytes: 0,
             objects,
             tensors,
+        };
+        directory.place();
+        directory
+    }
+
+    /// Gives every object the place that the lengths of those before it leave.
+    fn place(&mut self) {
+        let mut end = 0u64;
+        let objects = self.objects.iter_mut().map(|object| (&mut object.offset, object.bytes));
+        for (offset, bytes) in objects.chain(self.tensors.iter_mut().map(|tensor| (&mut tensor.offset, tensor.bytes))) {
+            *offset = end.next_multiple_of(OBJECT_ALIGNMENT);
+            end = *offset + bytes;
         }
+        self.payload_bytes = end;
+    }
+
+    /// Plans the payload anew, with the schemes of `recipe`.
+    ///
+    /// # Errors
+    /// A matrix whose rows are no multiple of the group, by name and with both numbers.
+    pub(super) fn quantize(&mut self, file: &Path, recipe: &Recipe) -> Result<(), LoadError> {
+        let tied = self.architecture.tie_word_embeddings;
+        for tensor in &mut self.tensors {
+            let scheme = recipe.scheme_of(&tensor.name, &tensor.shape, tied);
+            if scheme != Scheme::Bf16 {
+                tensor.bytes = layout_bytes(file, &tensor.name, scheme, &tensor.shape)?;
+                (tensor.dtype, tensor.group) = Dtype::of(scheme);
+            }
+        }
+        self.place();
+        Ok(())
     }
 
     /// Checks everything the directory says against itself and against the payload's real length.
@@ -227,14 +270,28 @@ impl Directory {
             if tensor.name != *name {
                 return Err(LoadError::new(file, "tensors are not in order of first use").numbers(name, &tensor.name));
             }
-            let bytes = (shape.iter().product::<usize>() * tensor.dtype.bytes()) as u64;
+            let Some(scheme) = tensor.dtype.scheme(tensor.group) else {
+                let found = tensor.group.map_or_else(|| "none".to_owned(), |group| group.to_string());
+                return Err(LoadError::new(file, format!("no such group for dtype {:?}", tensor.dtype))
+                    .object(name.as_str())
+                    .numbers("a group where the dtype has groups, none elsewhere", found));
+            };
+            let bytes = match scheme {
+                Scheme::Bf16 => (shape.iter().product::<usize>() * 2) as u64,
+                _ => layout_bytes(file, name, scheme, shape)?,
+            };
             if tensor.bytes != bytes {
-                return Err(LoadError::new(file, format!("shape {shape:?} does not fill its bytes"))
+                return Err(LoadError::new(file, format!("{scheme} of shape {shape:?} does not fill its bytes"))
                     .object(name.as_str())
                     .numbers(format_args!("{bytes} bytes"), tensor.bytes));
             }
         }
         Ok(())
+    }
+
+    /// Elements of all tensors.
+    pub(super) fn parameter_count(&self) -> u64 {
+        self.tensors.iter().map(|tensor| tensor.shape.iter().product::<usize>() as u64).sum()
     }
 
     /// Name, offset, bytes and hash of every object, text first, as they stand in the payload.

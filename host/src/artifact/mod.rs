@@ -10,6 +10,7 @@ mod folder;
 mod generation;
 pub mod gguf;
 mod json;
+mod quantize;
 mod safetensors;
 mod source;
 mod storage;
@@ -31,7 +32,7 @@ pub use error::{Compared, LoadError};
 pub use generation::GenerationDefaults;
 pub use storage::LoadMode;
 pub use tensors::{Dtype, Tensor, expected_tensors};
-pub use writer::{CompileOptions, CompileReport, compile, compile_with};
+pub use writer::{CompileReport, compile, compile_quantized};
 
 use crate::model::config::ModelConfig;
 
@@ -132,12 +133,12 @@ impl Artifact {
         let entry = &self.inner.directory.tensors[index];
         let (storage, range) = &self.inner.ranges[index];
         let bytes = &self.inner.storages[*storage].bytes()[range.clone()];
-        Tensor { name: &entry.name, dtype: entry.dtype, shape: &entry.shape, bytes }
+        Tensor { name: &entry.name, scheme: entry.scheme(), shape: &entry.shape, bytes }
     }
 
     /// Elements of all tensors together; a tied lm_head counts once.
     pub fn parameter_count(&self) -> u64 {
-        self.inner.directory.tensors.iter().map(|t| t.bytes / t.dtype.bytes() as u64).sum()
+        self.inner.directory.parameter_count()
     }
 
     /// Bytes of all tensors together: what a backend has to hold or stream.
@@ -190,7 +191,7 @@ fn open_folder(path: &Path, mode: LoadMode) -> Result<Inner, LoadError> {
     let folder = source::Source::open_folder(path, mode)?;
     // Used in place, bf16 has to stand at even addresses; files are mapped at page starts, so the offset decides.
     for ((shard, range), tensor) in folder.ranges.iter().zip(&folder.directory.tensors) {
-        if range.start % tensor.dtype.bytes() != 0 {
+        if range.start % 2 != 0 {
             let problem = "bf16 at an odd place cannot be used in place: compile the folder to a .zynfer file";
             return Err(LoadError::new(folder.storages[*shard].path(), problem)
                 .object(tensor.name.as_str())

@@ -1,32 +1,55 @@
 //! What is demanded of a checkpoint's tensors. Which there are says [`crate::model::weights`]; it opens no files.
 
-use std::{collections::HashMap, fmt, path::Path};
+use std::{collections::HashMap, path::Path};
 
 use half::bf16;
 
 use super::error::LoadError;
-use crate::model::{config::ModelConfig, family::Family, weights::Weights};
+use crate::{
+    model::{config::ModelConfig, family::Family, weights::Weights},
+    quant::Scheme,
+};
 
-/// Element type of a tensor.
+/// Element type of a tensor, as the directory spells it; with the group beside it, it is a [`Scheme`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Dtype {
     /// bfloat16: the upper half of a float32, 2 bytes, little-endian.
     BF16,
+    /// `int8`, by rows or with a group.
+    I8,
+    /// `int4`, with a group.
+    I4,
+    /// `int4m`, with a group.
+    I4M,
+    /// `fp8-e4m3`, by rows.
+    #[serde(rename = "F8_E4M3")]
+    F8E4M3,
 }
 
 impl Dtype {
-    /// Bytes of one element.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::BF16 => 2,
-        }
+    /// Element type and group of a scheme.
+    pub fn of(scheme: Scheme) -> (Self, Option<usize>) {
+        let dtype = match scheme {
+            Scheme::Bf16 => Self::BF16,
+            Scheme::Int8Row | Scheme::Int8(_) => Self::I8,
+            Scheme::Int4(_) => Self::I4,
+            Scheme::Int4Min(_) => Self::I4M,
+            Scheme::Fp8 => Self::F8E4M3,
+        };
+        (dtype, scheme.group())
     }
-}
 
-impl fmt::Display for Dtype {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BF16 => f.write_str("BF16"),
+    /// The scheme of an element type and a group; `None` where one has no such group, or needs one. Which groups there are says
+    /// [`Scheme::layout`].
+    pub fn scheme(self, group: Option<usize>) -> Option<Scheme> {
+        match (self, group) {
+            (Self::BF16, None) => Some(Scheme::Bf16),
+            (Self::I8, None) => Some(Scheme::Int8Row),
+            (Self::I8, Some(group)) => Some(Scheme::Int8(group)),
+            (Self::I4, Some(group)) => Some(Scheme::Int4(group)),
+            (Self::I4M, Some(group)) => Some(Scheme::Int4Min(group)),
+            (Self::F8E4M3, None) => Some(Scheme::Fp8),
+            _ => None,
         }
     }
 }
@@ -36,19 +59,20 @@ impl fmt::Display for Dtype {
 pub struct Tensor<'a> {
     /// Name as in the checkpoint, `model.layers.0.self_attn.q_proj.weight`.
     pub name: &'a str,
-    /// Element type.
-    pub dtype: Dtype,
+    /// How it is stored; vectors are always bf16.
+    pub scheme: Scheme,
     /// Extents, outermost first; a linear layer is `[out, in]`.
     pub shape: &'a [usize],
-    /// The elements, row-major, little-endian; the address is a multiple of the element's size.
+    /// The elements, row-major, little-endian, at a multiple of the element's size; of a quantized matrix all of [`Scheme::layout`].
     pub bytes: &'a [u8],
 }
 
 impl<'a> Tensor<'a> {
     /// The elements, where they are bf16. The artifact guarantees length and alignment when it is opened.
     pub fn as_bf16(&self) -> Option<&'a [bf16]> {
-        match self.dtype {
-            Dtype::BF16 => bytemuck::try_cast_slice(self.bytes).ok(),
+        match self.scheme {
+            Scheme::Bf16 => bytemuck::try_cast_slice(self.bytes).ok(),
+            _ => None,
         }
     }
 }

@@ -15,10 +15,12 @@ use super::{
     Artifact,
     directory::{Directory, TOKENIZER_OBJECT},
     error::LoadError,
+    quantize,
     source::Source,
     storage::{LoadMode, Storage},
     zynfer_file::{DIRECTORY_CAP_BYTES, HEADER_BYTES, MAGIC, PAYLOAD_ALIGNMENT},
 };
+use crate::quant::{Recipe, Scheme};
 
 /// Bytes moved at a time: large enough for any storage, small beside any model.
 const STEP: usize = 4 << 20;
@@ -34,6 +36,8 @@ pub struct CompileReport {
     pub file_bytes: u64,
     /// Bytes of all tensors.
     pub weight_bytes: u64,
+    /// Bytes of all tensors in the source.
+    pub source_weight_bytes: u64,
     /// Tensors stored.
     pub tensor_count: usize,
     /// Elements of all tensors.
@@ -50,13 +54,6 @@ pub struct CompileReport {
     pub elapsed: Duration,
 }
 
-/// How to compile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CompileOptions {
-    /// Whether tensors of a GGUF file that are not bfloat16 may be rounded to it. A folder's never are.
-    pub round_to_bf16: bool,
-}
-
 /// Compiles `src`, a Hugging Face folder or a GGUF file, into the artifact `out`. Nothing is ever visible under `out` but a complete,
 /// verified file; what was there before stays until then. `progress` gets bytes done and bytes in all: hashing the sources, writing,
 /// and reading back.
@@ -65,21 +62,34 @@ pub struct CompileOptions {
 /// Whatever opening the source refuses; `out` among its files; too little space; any failed read, write, sync or rename, with
 /// bytes written and bytes needed. No file is left behind.
 pub fn compile(src: &Path, out: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<CompileReport, LoadError> {
-    compile_with(src, out, CompileOptions::default(), progress)
+    compile_as(src, out, None, progress)
 }
 
-/// The same, other than by default.
+/// [`compile`], with every matrix encoded as `recipe` says. A GGUF file's other tensors are rounded to bfloat16.
 ///
 /// # Errors
-/// As [`compile`].
-pub fn compile_with(
+/// As [`compile`]; a matrix that its scheme does not take.
+pub fn compile_quantized(
     src: &Path,
     out: &Path,
-    options: CompileOptions,
+    recipe: &Recipe,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CompileReport, LoadError> {
+    compile_as(src, out, Some(recipe), progress)
+}
+
+fn compile_as(
+    src: &Path,
+    out: &Path,
+    recipe: Option<&Recipe>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CompileReport, LoadError> {
     let started = Instant::now();
-    let mut source = Source::open(src, LoadMode::Mmap, options.round_to_bf16)?;
+    let mut source = Source::open(src, LoadMode::Mmap, recipe.is_some())?;
+    let source_weight_bytes = source.ranges.iter().map(|(_, range)| range.len() as u64).sum();
+    if let Some(recipe) = recipe {
+        source.directory.quantize(src, recipe)?;
+    }
     let target = Target::check(&source, src, out)?;
 
     let source_bytes: u64 = source.directory.model.sources.iter().map(|file| file.bytes).sum();
@@ -110,8 +120,9 @@ pub fn compile_with(
         name: source.directory.model.name.clone(),
         file_bytes,
         weight_bytes: source.directory.tensors.iter().map(|t| t.bytes).sum(),
+        source_weight_bytes,
         tensor_count: source.directory.tensors.len(),
-        parameter_count: source.directory.tensors.iter().map(|t| t.bytes / t.dtype.bytes() as u64).sum(),
+        parameter_count: source.directory.parameter_count(),
         source_count: source.directory.model.sources.len(),
         has_tokenizer: source.tokenizer_json.is_some(),
         has_chat_template: source.chat_template.is_some(),
@@ -239,6 +250,16 @@ fn write_payload(source: &mut Source, output: &mut Output, start: u64, meter: &m
         output.pad_to(start + tensor.offset)?;
         meter.add(padding);
         let mut hasher = blake3::Hasher::new();
+        let scheme = tensor.scheme();
+        if scheme != Scheme::Bf16 {
+            quantize::write(scheme, source, index, &mut |bytes| {
+                hasher.update(bytes);
+                meter.add(bytes.len() as u64);
+                output.write(bytes)
+            })?;
+            source.directory.tensors[index].blake3 = Some(hasher.finalize().to_hex().to_string());
+            continue;
+        }
         let mut at = 0;
         while at < tensor.bytes {
             let bytes = &mut buffer[..(tensor.bytes - at).min(STEP as u64) as usize];
@@ -260,10 +281,15 @@ fn check_finite(file: &Path, name: &str, first: usize, bytes: &[u8]) -> Result<(
     let value = |pair: &[u8]| bf16::from_le_bytes([pair[0], pair[1]]);
     match bytes.chunks_exact(2).position(|pair| !value(pair).is_finite()) {
         None => Ok(()),
-        Some(at) => Err(LoadError::new(file, format!("element {} is no finite number", first + at))
-            .object(name)
-            .numbers("a finite weight", value(&bytes[2 * at..]))),
+        Some(at) => Err(not_finite(file, name, first + at, value(&bytes[2 * at..]).to_f32())),
     }
+}
+
+/// The refusal of such a weight.
+pub(super) fn not_finite(file: &Path, name: &str, element: usize, value: f32) -> LoadError {
+    LoadError::new(file, format!("element {element} is no finite number"))
+        .object(name)
+        .numbers("a finite weight", value)
 }
 
 /// Header and directory, now that every hash is known.

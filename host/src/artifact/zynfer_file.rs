@@ -10,9 +10,10 @@ use super::{
     index, json,
     storage::{LoadMode, Storage, refuse_lfs_pointer},
 };
+use crate::quant::{Matrix, Scheme};
 
 /// Bytes 0–7; the last one is the format's version.
-pub(super) const MAGIC: [u8; 8] = *b"ZYNFER\0\x01";
+pub(super) const MAGIC: [u8; 8] = *b"ZYNFER\0\x02";
 /// Magic, the directory's length, and its blake3.
 pub(super) const HEADER_BYTES: u64 = 48;
 /// The payload starts at the first multiple of this behind the directory.
@@ -65,9 +66,12 @@ fn read_directory(path: &Path, bytes: &[u8]) -> Result<(Directory, usize), LoadE
     let file_bytes = bytes.len() as u64;
     let magic = &bytes[..bytes.len().min(8)];
     if magic.len() == 8 && magic[..7] == MAGIC[..7] && magic[7] != MAGIC[7] {
-        return Err(LoadError::new(path, "another version of the format than this build reads")
-            .object("magic")
-            .numbers(MAGIC[7], magic[7]));
+        return Err(LoadError::new(
+            path,
+            "another version of the format than this build reads: compile the model anew",
+        )
+        .object("magic")
+        .numbers(MAGIC[7], magic[7]));
     }
     if magic != MAGIC {
         let what = match magic {
@@ -186,6 +190,15 @@ pub(super) fn verify(inner: &Inner, progress: &mut dyn FnMut(u64, u64)) -> Resul
         }
         check_hash(path, name, blake3, hasher.finalize())?;
         report.objects += 1;
+    }
+    // What was written may have come from a file whose scales were no numbers.
+    for (tensor, (_, range)) in directory.tensors.iter().zip(&inner.ranges) {
+        let scheme = tensor.scheme();
+        if scheme != Scheme::Bf16 {
+            let matrix = Matrix::new(scheme, &tensor.shape, &storage.bytes()[range.clone()]);
+            let finite = matrix.and_then(|matrix| matrix.check_finite());
+            finite.map_err(|error| LoadError::new(path, error.to_string()).object(tensor.name.as_str()))?;
+        }
     }
     storage.check_unchanged()?;
     progress(total, total);

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::artifact::{self, CompileOptions};
+use crate::artifact::{self, CompileReport};
+use crate::quant::{Recipe, Scheme};
 
-use super::error::CliResult;
+use super::error::{CliError, CliResult};
 use super::output::{Ui, Unit, bytes};
 
 /// Compile a Hugging Face folder or a GGUF file to a .zynfer file
@@ -21,27 +22,30 @@ pub(super) struct Args {
     /// The file to write
     #[arg(short, long, value_name = "OUT.zynfer")]
     out: PathBuf,
-    /// Round tensors of a GGUF file that are not bfloat16 to it; without this flag such a file is refused
-    #[arg(long, value_enum, value_name = "SCHEME")]
-    quant: Option<Quant>,
+    /// Encode the matrices: bf16, int8, int8:G, int4:G, int4m:G or fp8-e4m3, with groups of G = 32, 64 or 128 weights. A GGUF file whose tensors are not bfloat16 is refused without it: everything else is rounded to bfloat16
+    #[arg(long, value_name = "SCHEME[:G]", value_parser = str::parse::<Scheme>)]
+    quant: Option<Scheme>,
+    /// Classes of matrices with a scheme of their own: embed, lm_head, attn_q, attn_k, attn_v, attn_o, gate, up, down
+    #[arg(long, value_name = "CLASS=SCHEME,…", requires = "quant")]
+    keep: Option<String>,
     /// Print one JSON object about what was written
     #[arg(long)]
     json: bool,
 }
 
-/// `--quant`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Quant {
-    /// Bfloat16, rounded to nearest
-    Bf16,
-}
-
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
+    let recipe = match (args.quant.map(Recipe::new), &args.keep) {
+        (Some(recipe), Some(keep)) => {
+            Some(recipe.keep(keep).map_err(|error| CliError::usage(format!("--keep: {error}")))?)
+        }
+        (recipe, _) => recipe,
+    };
     let mut progress = ui.progress("compile", Unit::Bytes);
-    let options = CompileOptions { round_to_bf16: args.quant == Some(Quant::Bf16) };
-    let report = artifact::compile_with(&args.src, &args.out, options, &mut |done, total| {
-        progress.update(done, total);
-    })?;
+    let update = &mut |done, total| progress.update(done, total);
+    let report = match recipe {
+        None => artifact::compile(&args.src, &args.out, update)?,
+        Some(recipe) => artifact::compile_quantized(&args.src, &args.out, &recipe, update)?,
+    };
     drop(progress);
     for note in &report.notes {
         ui.note(note);
@@ -51,6 +55,9 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
             "out": report.out.to_string_lossy(),
             "name": report.name,
             "file_bytes": report.file_bytes,
+            "scheme": scheme(args).to_string(),
+            "keep": args.keep,
+            "source_weight_bytes": report.source_weight_bytes,
             "weight_bytes": report.weight_bytes,
             "tensors": report.tensor_count,
             "parameters": report.parameter_count,
@@ -61,13 +68,30 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         }));
     }
     ui.say(&format!(
-        "{}: {}, {} tensors, {} parameters, from {} files in {:.1} s",
+        "{}: {}, {}, {} tensors, {} parameters, from {} files in {:.1} s",
         report.out.display(),
         bytes(report.file_bytes),
+        weights(args, &report),
         report.tensor_count,
         report.parameter_count,
         report.source_count,
         report.elapsed.as_secs_f64(),
     ));
     Ok(())
+}
+
+/// `bf16`, or the scheme with the weights' bytes before and after.
+fn weights(args: &Args, report: &CompileReport) -> String {
+    let kept = args.keep.as_ref().map(|keep| format!(" ({keep})")).unwrap_or_default();
+    if report.weight_bytes == report.source_weight_bytes {
+        return format!("{}{kept}", scheme(args));
+    }
+    let (before, after) = (report.source_weight_bytes, report.weight_bytes);
+    let bits = 8.0 * after as f64 / report.parameter_count.max(1) as f64;
+    format!("{}{kept}, weights {} → {} ({bits:.3} bits each)", scheme(args), bytes(before), bytes(after))
+}
+
+/// The matrices' scheme.
+fn scheme(args: &Args) -> Scheme {
+    args.quant.unwrap_or(Scheme::Bf16)
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::artifact::{Artifact, gguf};
+use crate::quant::Scheme;
 
 use super::error::{CliError, CliResult};
 use super::inspect_gguf;
@@ -46,6 +47,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         report["file_bytes"] = artifact.file_bytes().into();
         report["weight_bytes"] = artifact.weight_bytes().into();
         report["parameters"] = artifact.parameter_count().into();
+        report["bits_per_weight"] = bits_per_weight(artifact).into();
         report["notes"] = artifact.notes().into();
         report["effective_sampling"] =
             sampling::describe(&sampling::model_defaults(artifact.generation()).resolve()).into();
@@ -60,18 +62,30 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     if args.tensors {
         for tensor in artifact.tensors() {
             let shape = tensor.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" × ");
-            ui.out(&format!(
-                "{:<48} {:?} [{shape}] {}\n",
-                tensor.name,
-                tensor.dtype,
-                bytes(tensor.bytes.len() as u64)
-            ))?;
+            ui.out(&format!("{:<48} {} [{shape}] {}\n", tensor.name, tensor.scheme, bytes(tensor.bytes.len() as u64)))?;
         }
     }
     if let Some(verified) = verified {
         ui.out(&format!("verified: {} objects, {} bytes, all as written\n", verified.objects, verified.bytes))?;
     }
     Ok(())
+}
+
+/// Bits of all tensors by their elements.
+fn bits_per_weight(artifact: &Artifact) -> f64 {
+    8.0 * artifact.weight_bytes() as f64 / artifact.parameter_count().max(1) as f64
+}
+
+/// How many tensors each scheme has, in order of first use.
+fn schemes(artifact: &Artifact) -> String {
+    let mut counts: Vec<(Scheme, usize)> = Vec::new();
+    for tensor in artifact.tensors() {
+        match counts.iter_mut().find(|(scheme, _)| *scheme == tensor.scheme) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((tensor.scheme, 1)),
+        }
+    }
+    counts.iter().map(|(scheme, count)| format!("{scheme} ({count})")).collect::<Vec<_>>().join(", ")
 }
 
 fn facts(artifact: &Artifact) -> Vec<(&'static str, String)> {
@@ -85,6 +99,7 @@ fn facts(artifact: &Artifact) -> Vec<(&'static str, String)> {
         ("size", bytes(artifact.file_bytes())),
         ("parameters", artifact.parameter_count().to_string()),
         ("tensors", format!("{}, {}", artifact.tensors().len(), bytes(artifact.weight_bytes()))),
+        ("schemes", format!("{}; {:.3} bits per weight", schemes(artifact), bits_per_weight(artifact))),
         ("layers", config.num_hidden_layers.to_string()),
         ("hidden_size", config.hidden_size.to_string()),
         ("intermediate_size", config.intermediate_size.to_string()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::artifact::{Artifact, LoadMode};
-use crate::cpu::{CpuBackend, CpuOptions};
+use crate::cpu::{Activations, CpuBackend, CpuOptions};
 use crate::engine::Engine;
 use crate::gpu::{self, GpuKind};
 use crate::hip::Selector;
@@ -89,6 +89,15 @@ impl DecodeBy {
     }
 }
 
+/// `--activations`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ActivationKind {
+    /// As they are
+    F32,
+    /// Rounded to 8 bits
+    Int8,
+}
+
 /// Where to compute.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Machine")]
@@ -108,6 +117,9 @@ pub(super) struct BackendArgs {
     /// AMD's HIP library, instead of searching for it
     #[arg(long, value_name = "FILE")]
     hip_library: Option<OsString>,
+    /// What the CPU backend multiplies quantized weights with: f32, or 8 bits with a scale per token and 32 elements
+    #[arg(long, value_enum, default_value_t = ActivationKind::F32, value_name = "KIND")]
+    activations: ActivationKind,
     /// Threads of the CPU backend; 0 takes every core
     #[arg(short = 't', long, default_value_t = 0, value_name = "N")]
     threads: usize,
@@ -272,10 +284,17 @@ pub(super) fn open_backend(
                 clap::ValueEnum::to_possible_value(&plan).map_or_else(String::new, |name| name.get_name().into());
             return Err(CliError::usage(format!("--plan {name} is a GPU's, but the backend is cpu")));
         }
-        let options = CpuOptions { threads: args.threads, ..CpuOptions::new(context) };
+        let activations = match args.activations {
+            ActivationKind::F32 => Activations::F32,
+            ActivationKind::Int8 => Activations::Int8,
+        };
+        let options = CpuOptions { threads: args.threads, activations, ..CpuOptions::new(context) };
         let backend = CpuBackend::new(config, weights, source, options);
         return Ok(Box::new(backend.map_err(CliError::failed)?));
     };
+    if args.activations != ActivationKind::F32 {
+        return Err(CliError::usage("--activations int8 is the cpu backend's"));
+    }
     if kind == GpuKind::Emulator {
         check_list()?;
     }

@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::model::random::RandomModel;
 use crate::model::weights::{TensorSource, Weights};
 use crate::model::{config::ModelConfig, registry};
+use crate::quant::{Recipe, Scheme};
 
 use super::error::{CliError, CliResult};
 use super::model::{BackendArgs, Load, context, open_artifact, open_backend};
@@ -29,6 +30,9 @@ pub(super) struct SubjectArgs {
     /// The shape of a published model with random weights, made in memory
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(registry::names()))]
     synthetic: Option<String>,
+    /// Encode the synthetic weights' matrices first, as `compile --quant` does
+    #[arg(long, value_name = "SCHEME[:G]", conflicts_with_all = ["model", "model_flag"], value_parser = str::parse::<Scheme>)]
+    quant: Option<Scheme>,
     /// How weights of a file reach memory
     #[arg(long, value_enum, default_value_t = Load::Mmap, value_name = "HOW", conflicts_with = "synthetic")]
     load: Load,
@@ -50,7 +54,7 @@ impl SubjectArgs {
     /// Opens the file, or makes the weights.
     pub(super) fn open(&self, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
         if let Some(name) = &self.synthetic {
-            return synthetic(name, backend, ui);
+            return synthetic(name, self.quant.unwrap_or(Scheme::Bf16), backend, ui);
         }
         let path = self.model.as_deref().or(self.model_flag.as_deref()).expect("clap demands a model or a shape");
         let artifact = open_artifact(path, self.load, ui)?;
@@ -67,7 +71,7 @@ impl SubjectArgs {
     }
 }
 
-fn synthetic(name: &str, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
+fn synthetic(name: &str, scheme: Scheme, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
     let config = ModelConfig::published(name)
         .ok_or_else(|| CliError::usage(format!("--synthetic: {name} is none of {}", registry::names().join(", "))))?;
     let weights = Weights::new(&config);
@@ -81,8 +85,14 @@ fn synthetic(name: &str, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
         )));
     }
     ui.say(&format!("{name}: random weights, {} made in memory", bytes(2 * parameters)));
-    let source = Arc::new(RandomModel::new(&weights, SEED));
-    let name = format!("{name} (random weights)");
+    let mut source = RandomModel::new(&weights, SEED);
+    let mut name = format!("{name} (random weights)");
+    if scheme != Scheme::Bf16 {
+        let recipe = Recipe::new(scheme);
+        source.quantize(&recipe, config.tie_word_embeddings).map_err(CliError::failed)?;
+        name = format!("{name} {scheme}");
+    }
+    let source = Arc::new(source);
     Ok(Subject { name, config, weights, source, artifact: None, parameters })
 }
 

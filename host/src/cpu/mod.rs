@@ -1,5 +1,5 @@
-//! The CPU backend: f32 arithmetic straight from the checkpoint's bf16 weights, which stay where their source keeps them (usually a
-//! mapped file). It uses all cores through rayon and the best vector instructions through `pulp`'s run-time dispatch; it has no
+//! The CPU backend: f32 arithmetic straight from the checkpoint's bf16 or quantized weights, which stay where their source keeps them
+//! (usually a mapped file). It uses all cores through rayon and the best vector instructions through `pulp`'s run-time dispatch; it has no
 //! unsafe code and no kernels for other dtypes.
 //!
 //! Memory is reserved at load: activations of one chunk, the KV cache of the whole context (f32), the rotary table, and f32 copies
@@ -12,6 +12,7 @@ mod linear;
 mod memory;
 mod rows;
 
+pub use linear::quantized::Activations;
 pub use memory::available as available_memory;
 
 use std::sync::Arc;
@@ -26,8 +27,9 @@ use crate::{
         config::ModelConfig,
         ops::{Act, BackendError, OpResult, Ops, TensorId},
         rope::RopeTable,
-        weights::{Dtype, TensorSource, Weights},
+        weights::{Dtype, TensorSource, TensorView, Weights},
     },
+    quant,
 };
 
 #[cfg(target_endian = "big")]
@@ -42,12 +44,14 @@ pub struct CpuOptions {
     pub max_chunk: usize,
     /// Threads, at most 1024; 0 takes every core the process may use.
     pub threads: usize,
+    /// What activations are multiplied as, where the weights are quantized.
+    pub activations: Activations,
 }
 
 impl CpuOptions {
     /// The usual values for a context of this length.
     pub fn new(context_len: usize) -> Self {
-        Self { context_len, max_chunk: 512, threads: 0 }
+        Self { context_len, max_chunk: 512, threads: 0, activations: Activations::F32 }
     }
 }
 
@@ -91,8 +95,15 @@ struct Tensor {
     held: Held,
 }
 
+/// A matrix where it lies.
+enum Weights2d<'a> {
+    /// bf16, the even element of a pair in the low half.
+    Pairs(&'a [u32]),
+    Quantized(quant::Matrix<'a>),
+}
+
 enum Held {
-    /// Nothing: its bytes are read in place as pairs of bf16.
+    /// Nothing: its bytes are read in place, as pairs of bf16 or as the scheme says.
     InPlace,
     /// An aligned copy, where the source's bytes do not lie at a multiple of four.
     Aligned(Box<[u32]>),
@@ -204,19 +215,25 @@ impl CpuBackend {
         }
     }
 
-    /// A matrix `[n, k]` as pairs of bf16.
-    fn matrix(&self, id: TensorId, n: usize, k: usize) -> Result<&[u32], BackendError> {
+    /// A matrix `[n, k]`.
+    fn matrix(&self, id: TensorId, n: usize, k: usize) -> Result<Weights2d<'_>, BackendError> {
         let tensor = &self.tensors[id.0];
         if tensor.shape != [n, k] {
             return error(format!("tensor {}: shape {:?} found, [{n}, {k}] expected", tensor.name, tensor.shape));
         }
         match &tensor.held {
-            Held::Aligned(words) => Ok(words),
+            Held::Aligned(words) => Ok(Weights2d::Pairs(words)),
             _ => {
                 let view = self.source.tensor(&tensor.name);
+                if let Some(TensorView { dtype: Dtype::Quantized(scheme), bytes, .. }) = view {
+                    let matrix = quant::Matrix::new(scheme, &[n, k], bytes);
+                    return matrix
+                        .map(Weights2d::Quantized)
+                        .map_err(|e| BackendError(format!("tensor {}: {e}", tensor.name)));
+                }
                 let words = view.and_then(|view| bytemuck::try_cast_slice(view.bytes).ok());
                 match words {
-                    Some(words) if words.len() == n * k / 2 => Ok(words),
+                    Some(words) if words.len() == n * k / 2 => Ok(Weights2d::Pairs(words)),
                     _ => error(format!("tensor {}: its source no longer gives {} bytes", tensor.name, n * k * 2)),
                 }
             }
@@ -230,7 +247,13 @@ impl CpuBackend {
         let mut y = std::mem::take(&mut self.acts[to as usize]);
         let done = self.matrix(w, n, k).map(|w| {
             let x = &self.acts[from as usize][first * k..(first + rows) * k];
-            self.pool.install(|| linear::linear(self.arch, w, k, x, &mut y[..rows * n], &mut scratch));
+            let y = &mut y[..rows * n];
+            self.pool.install(|| match w {
+                Weights2d::Pairs(w) => linear::linear(self.arch, w, k, x, y, &mut scratch),
+                Weights2d::Quantized(w) => {
+                    linear::quantized::linear(self.arch, &w, self.options.activations, x, y, &mut scratch);
+                }
+            });
         });
         self.acts[to as usize] = y;
         self.scratch = scratch;
@@ -272,8 +295,16 @@ fn hold(source: &dyn TensorSource, name: &str) -> Result<Tensor, BackendError> {
     let Some(view) = source.tensor(name) else {
         return error(format!("tensor {name}: missing"));
     };
+    if let Dtype::Quantized(scheme) = view.dtype {
+        // Sizes and alignment, once, where a refusal can still name the tensor.
+        quant::Matrix::new(scheme, view.shape, view.bytes).map_err(|e| BackendError(format!("tensor {name}: {e}")))?;
+        return Ok(Tensor { name: name.to_owned(), shape: view.shape.to_vec(), held: Held::InPlace });
+    }
     if view.dtype != Dtype::Bf16 {
-        return error(format!("tensor {name}: dtype {}, the cpu backend reads bf16", view.dtype.name()));
+        return error(format!(
+            "tensor {name}: dtype {}, the cpu backend reads bf16 and our schemes",
+            view.dtype.name()
+        ));
     }
     let element = |pair: &[u8; 2]| f32::from_bits(u32::from(u16::from_le_bytes(*pair)) << 16);
     let held = if view.shape.len() == 1 {
@@ -317,12 +348,15 @@ impl Ops for CpuBackend {
         }
         (self.position, self.tokens, self.logits_rows) = (position, tokens, 0);
         self.write(Act::Hidden, |b, hidden| {
-            let table = b.matrix(table, v, h)?;
-            for (id, row) in ids.iter().zip(hidden.chunks_exact_mut(h)) {
-                let words = &table[*id as usize * h / 2..][..h / 2];
-                for (pair, word) in row.as_chunks_mut::<2>().0.iter_mut().zip(words) {
-                    *pair = [f32::from_bits(word << 16), f32::from_bits(word & 0xffff_0000)];
-                }
+            let rows = ids.iter().zip(hidden.chunks_exact_mut(h));
+            match b.matrix(table, v, h)? {
+                Weights2d::Quantized(table) => rows.for_each(|(id, row)| table.decode_row(*id as usize, row)),
+                Weights2d::Pairs(table) => rows.for_each(|(id, row)| {
+                    let words = &table[*id as usize * h / 2..][..h / 2];
+                    for (pair, word) in row.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+                        *pair = [f32::from_bits(word << 16), f32::from_bits(word & 0xffff_0000)];
+                    }
+                }),
             }
             Ok(())
         })

@@ -14,6 +14,7 @@ use crate::model::config::ModelConfig;
 use crate::model::ops::{Act, Ops, TensorId};
 use crate::model::rope::RopeTable;
 use crate::model::weights::{Dtype, TensorSource, WeightError, Weights};
+use crate::quant::Scheme;
 
 use super::arena::Arena;
 use super::code_object;
@@ -225,6 +226,14 @@ pub enum OpenError {
         /// Its dtype.
         found: &'static str,
     },
+    /// A quantized tensor: its kernels are not there yet.
+    #[error("tensor {name}: {scheme}, the GPU kernels read bf16; --backend cpu runs it")]
+    Quantized {
+        /// Checkpoint name.
+        name: String,
+        /// How it is stored.
+        scheme: Scheme,
+    },
     /// The code object was refused.
     #[error(transparent)]
     Kernels(#[from] LoadError),
@@ -339,6 +348,9 @@ fn upload(
         let tensor = source
             .tensor(&spec.name)
             .ok_or_else(|| WeightError::Missing { name: spec.name.clone(), expected: spec.shape.clone() })?;
+        if let Dtype::Quantized(scheme) = tensor.dtype {
+            return Err(OpenError::Quantized { name: spec.name.clone(), scheme });
+        }
         if tensor.dtype != Dtype::Bf16 {
             return Err(OpenError::Dtype { name: spec.name.clone(), found: tensor.dtype.name() });
         }

@@ -3,13 +3,15 @@
 
 use std::collections::HashMap;
 
+use half::bf16;
 use rayon::prelude::*;
 
 use super::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
+use crate::quant::{self, Recipe, Scheme, SchemeError, Search};
 
 /// Weights of a configuration: matrices and biases near ±0.02, norms 1, the same for the same seed. Each tensor has memory of its own, so nothing
 /// is in a cache that would not be there in earnest.
-pub struct RandomModel(HashMap<String, (Vec<usize>, Vec<u32>)>);
+pub struct RandomModel(HashMap<String, (Vec<usize>, Dtype, Vec<u32>)>);
 
 impl RandomModel {
     /// Fills every tensor that `weights` lists.
@@ -17,7 +19,7 @@ impl RandomModel {
         let specs = weights.specs().par_iter().enumerate();
         let tensors = specs.map(|(index, spec)| {
             let words = words(spec, seed.wrapping_mul(1_000_003).wrapping_add(index as u64));
-            (spec.name.clone(), (spec.shape.clone(), words))
+            (spec.name.clone(), (spec.shape.clone(), Dtype::Bf16, words))
         });
         Self(tensors.collect())
     }
@@ -27,9 +29,32 @@ impl RandomModel {
         weights.specs().iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum()
     }
 
+    /// Encodes every matrix as `recipe` says, one after the other.
+    ///
+    /// # Errors
+    /// A matrix that its scheme does not take.
+    pub fn quantize(&mut self, recipe: &Recipe, tied: bool) -> Result<(), SchemeError> {
+        for (name, (shape, dtype, words)) in &mut self.0 {
+            let scheme = recipe.scheme_of(name, shape, tied);
+            if scheme == Scheme::Bf16 {
+                continue;
+            }
+            let layout = scheme.layout(shape)?;
+            let values: Vec<f32> = bytemuck::cast_slice::<u32, bf16>(words).iter().map(|w| w.to_f32()).collect();
+            let encoded = quant::encode(scheme, Search::Nearest, &values, shape[1], None)?;
+            let mut object = vec![0u32; layout.bytes.div_ceil(4)];
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut object);
+            bytes[layout.codes].copy_from_slice(&encoded.codes);
+            bytes[layout.scales].copy_from_slice(&encoded.scales);
+            bytes[layout.minimums].copy_from_slice(&encoded.minimums);
+            (*dtype, *words) = (Dtype::Quantized(scheme), object);
+        }
+        Ok(())
+    }
+
     /// Bytes of all weights.
     pub fn bytes(&self) -> usize {
-        self.0.values().map(|(_, words)| words.len() * 4).sum()
+        self.0.values().map(|(.., words)| words.len() * 4).sum()
     }
 }
 
@@ -50,8 +75,9 @@ fn words(spec: &TensorSpec, seed: u64) -> Vec<u32> {
 
 impl TensorSource for RandomModel {
     fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
-        let (shape, words) = self.0.get(name)?;
-        Some(TensorView { dtype: Dtype::Bf16, shape, bytes: bytemuck::cast_slice(words) })
+        let (shape, dtype, words) = self.0.get(name)?;
+        let bytes = dtype.stored_bytes(shape).ok()?;
+        Some(TensorView { dtype: *dtype, shape, bytes: &bytemuck::cast_slice(words)[..bytes] })
     }
 }
 

@@ -2,7 +2,7 @@
 //! beyond their names: a [`TensorSource`] (artifact or folder) holds the bytes, a backend decides what it accepts.
 
 use super::{config::ModelConfig, ops::TensorId};
-use crate::artifact;
+use crate::{artifact, quant};
 
 /// Element type of a stored tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,14 +13,21 @@ pub enum Dtype {
     F16,
     /// IEEE single, four bytes.
     F32,
+    /// A matrix of this scheme, one object with its scales ([`quant::Scheme::layout`]).
+    Quantized(quant::Scheme),
 }
 
 impl Dtype {
-    /// Bytes of one element.
-    pub fn bytes(self) -> usize {
+    /// Bytes of a tensor of this shape.
+    ///
+    /// # Errors
+    /// A shape that a quantized tensor cannot have.
+    pub fn stored_bytes(self, shape: &[usize]) -> Result<usize, quant::SchemeError> {
+        let elements = shape.iter().product::<usize>();
         match self {
-            Self::Bf16 | Self::F16 => 2,
-            Self::F32 => 4,
+            Self::Bf16 | Self::F16 => Ok(elements * 2),
+            Self::F32 => Ok(elements * 4),
+            Self::Quantized(scheme) => Ok(scheme.layout(shape)?.bytes),
         }
     }
 
@@ -30,11 +37,12 @@ impl Dtype {
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
             Self::F32 => "f32",
+            Self::Quantized(scheme) => scheme.word(),
         }
     }
 }
 
-/// One tensor as stored: row-major, little-endian, `bytes.len() = product(shape) · dtype.bytes()`.
+/// One tensor as stored: row-major, little-endian, `bytes.len() = dtype.stored_bytes(shape)`.
 #[derive(Debug, Clone, Copy)]
 pub struct TensorView<'a> {
     /// Element type.
@@ -54,8 +62,9 @@ pub trait TensorSource: Send + Sync {
 impl TensorSource for artifact::Artifact {
     fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
         let tensor = artifact::Artifact::tensor(self, name)?;
-        let dtype = match tensor.dtype {
-            artifact::Dtype::BF16 => Dtype::Bf16,
+        let dtype = match tensor.scheme {
+            quant::Scheme::Bf16 => Dtype::Bf16,
+            scheme => Dtype::Quantized(scheme),
         };
         Some(TensorView { dtype, shape: tensor.shape, bytes: tensor.bytes })
     }
@@ -90,6 +99,14 @@ pub enum WeightError {
         found: Vec<usize>,
         /// Shape the configuration asks for.
         expected: Vec<usize>,
+    },
+    /// The scheme cannot have this shape.
+    #[error("tensor {name}: {error}")]
+    Scheme {
+        /// Checkpoint name.
+        name: String,
+        /// Why not.
+        error: quant::SchemeError,
     },
     /// The byte count contradicts shape and dtype.
     #[error("tensor {name}: {found} bytes found, {expected} expected for {dtype} {shape:?}")]
@@ -207,7 +224,8 @@ impl Weights {
             if tensor.shape != shape.as_slice() {
                 return Err(WeightError::Shape { name, found: tensor.shape.to_vec(), expected: shape.clone() });
             }
-            let expected = shape.iter().product::<usize>() * tensor.dtype.bytes();
+            let expected =
+                tensor.dtype.stored_bytes(shape).map_err(|error| WeightError::Scheme { name: name.clone(), error })?;
             if tensor.bytes.len() != expected {
                 let (dtype, found) = (tensor.dtype.name(), tensor.bytes.len());
                 return Err(WeightError::Bytes { name, dtype, shape: shape.clone(), found, expected });

@@ -275,7 +275,7 @@ fn signed_scale(x: &[f32], weights: &[f32], codes: &Signed, search: Search, roun
 
 #[inline(always)]
 fn nibble(scaled: f32) -> f32 {
-    scaled.round_ties_even().max(0.0).min(15.0)
+    scaled.round_ties_even().clamp(0.0, 15.0)
 }
 
 /// How far the first guess of a group's range moves in from each end, in parts of the range.

@@ -27,6 +27,6 @@ pub fn from_f32(value: f32) -> u8 {
     let small = (magnitude + 16384.0).to_bits().wrapping_sub(16384f32.to_bits());
     // Above, 20 bits of mantissa go, rounded to even; the bias goes from 127 to 7.
     let bits = magnitude.to_bits();
-    let large = (bits + 0x7_ffff + (bits >> 20 & 1) >> 20).wrapping_sub(120 << 3);
+    let large = ((bits + 0x7_ffff + (bits >> 20 & 1)) >> 20).wrapping_sub(120 << 3);
     sign | if magnitude < 0.015625 { small as u8 } else { large as u8 }
 }

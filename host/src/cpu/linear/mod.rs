@@ -1,5 +1,5 @@
 //! Matrix products `y[t,n] = Σ_k x[t,k] · w[n,k]` with f32 activations and bf16 weights read where they lie: GEMV for one token, GEMM
-//! for several. No second copy of the weights, no dtype but bf16.
+//! for several. No second copy of the weights; quantized ones are `quantized`'s.
 //!
 //! How it is quick. A `u32` holds two neighbouring bf16 weights; shifted left by 16 it is the even one as f32, with the low half
 //! masked the odd one, so a vector of weights becomes two of f32 without a shuffle. The activations are split into their even and odd
@@ -7,6 +7,10 @@
 //!
 //! One order of sums for all: each `y[t,n]` is one chain over `k`, however many rows, tokens or threads share the call. So a
 //! prompt gives the same bits in one chunk, in many, and token by token.
+
+pub mod quantized;
+#[cfg(test)]
+mod quantized_tests;
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -19,7 +23,7 @@ const TASK_TOKENS: usize = 16;
 /// Scratch of [`linear`], allocated once for the largest call.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Activations, each row as its even, then its odd elements: `[T, 2, K/2]`.
+    /// Activations, each row as its even, then its odd elements: `[T, 2, K/2]`; for quantized weights in the order of their codes.
     split: Vec<f32>,
     /// Results by row of `w`: `[N, T]`.
     by_row: Vec<f32>,
@@ -38,7 +42,7 @@ impl Scratch {
     }
 
     fn parts(tokens: usize, max_in: usize, max_out: usize) -> [usize; 2] {
-        [tokens * max_in, if tokens > 1 { tokens * max_out } else { 0 }]
+        [tokens * quantized::token_elements(max_in), if tokens > 1 { tokens * max_out } else { 0 }]
     }
 }
 
@@ -63,8 +67,12 @@ pub fn linear(arch: Arch, w: &[u32], k: usize, x: &[f32], y: &mut [f32], scratch
     }
     let by_row = &mut scratch.by_row[..n * tokens];
     by_row.par_chunks_mut(TASK_ROWS * tokens).zip(w.par_chunks(TASK_ROWS * k / 2)).for_each(|(out, w)| task((w, out)));
-    let by_row = &*by_row;
-    y.par_chunks_exact_mut(n).enumerate().for_each(|(t, row)| {
+    transpose(by_row, tokens, y);
+}
+
+/// `y[t, n] = by_row[n, t]`.
+fn transpose(by_row: &[f32], tokens: usize, y: &mut [f32]) {
+    y.par_chunks_exact_mut(by_row.len() / tokens).enumerate().for_each(|(t, row)| {
         for (out, value) in row.iter_mut().zip(by_row.iter().skip(t).step_by(tokens)) {
             *out = *value;
         }
