@@ -289,16 +289,15 @@ fn zero_centred_norm_weights_are_refused() {
     }
 }
 
-/// SmolLM2's first norm vector has both signs around zero. One such vector is no contradiction in the Llama shape, all of them are.
+/// Trained factors of the Llama shape lie around zero with both signs, SmolLM2's for one; only what is not finite is refused.
 #[test]
-fn one_zero_centred_norm_vector_of_the_llama_shape_is_accepted() {
-    let checkpoint = Checkpoint::weights_of("llama-d64-untied");
-    shift_norms(&checkpoint, -1.0, |name| name == "model.layers.0.input_layernorm.weight");
-    checkpoint.open();
+fn norm_vectors_of_the_llama_shape_may_be_centred_on_zero() {
     let checkpoint = Checkpoint::weights_of("llama-d64-untied");
     shift_norms(&checkpoint, -1.0, |_| true);
+    checkpoint.open();
+    shift_norms(&checkpoint, f32::INFINITY, |name| name == "model.norm.weight");
     let text = checkpoint.refusal();
-    assert!(text.contains("norm weights of llama are the factor itself, these are centred on zero"), "{text}");
+    assert!(text.contains("model.norm.weight: element 0 is inf"), "{text}");
 }
 
 /// Small factors are not a contradiction: trained models have them, all positive. Nor are large ones.
