@@ -20,8 +20,6 @@ const UNROLL: &str = "-unroll-threshold=5000";
 const INLINE: &str = "-inline-threshold=100000";
 /// Test programs that run on the card with `HW=1`.
 const TESTS: &[&str] = &["ops", "model", "hip_graph"];
-/// Fixtures they and `run.sh` read.
-const FIXTURES: &[&str] = &["tiny-qwen3", "qwen3-d64-untied", "qwen3-goldens"];
 /// Largest archive of the folder that may be carried elsewhere.
 const MOST_BYTES: u64 = 55 << 20;
 
@@ -57,8 +55,7 @@ pub fn pack() -> Outcome {
     }
     let fixtures = folder.join("tests/fixtures");
     fs::create_dir_all(&fixtures).map_err(|err| format!("{}: {err}", fixtures.display()))?;
-    for name in FIXTURES {
-        let from = root().join("tests/fixtures").join(name);
+    for from in fixtures_needed()? {
         process::output(Command::new("cp").arg("-r").arg(from).arg(&fixtures))?;
     }
     for script in ["silicon/run.sh", "silicon/record.py", "benches/peers/peers.py"] {
@@ -213,6 +210,16 @@ fn copy(from: &Path, to: &Path) -> Outcome {
 fn copy_stripped(from: &Path, to: &Path) -> Outcome {
     copy(from, to)?;
     process::output(Command::new("strip").arg("--strip-all").arg(to)).map(drop)
+}
+
+/// What the packed tests read: every checkpoint, and the goldens of the tokenizer.
+fn fixtures_needed() -> Result<Vec<PathBuf>, String> {
+    let folder = root().join("tests/fixtures");
+    let entries = fs::read_dir(&folder).map_err(|err| format!("{}: {err}", folder.display()))?;
+    let mut needed: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    needed.retain(|path| path.join("config.json").is_file() || path.ends_with("qwen3-goldens"));
+    needed.sort();
+    Ok(needed)
 }
 
 #[cfg(test)]
