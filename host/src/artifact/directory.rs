@@ -11,7 +11,7 @@ use super::{
     tensors::{self, Dtype},
 };
 use crate::{
-    model::{config::ModelConfig, family::Family},
+    model::{config::ModelConfig, family::Family, weights},
     quant::{Recipe, Scheme},
 };
 
@@ -118,10 +118,10 @@ impl TensorEntry {
     }
 }
 
-/// Bytes of a quantized matrix of this shape.
-fn layout_bytes(file: &Path, name: &str, scheme: Scheme, shape: &[usize]) -> Result<u64, LoadError> {
-    let layout = scheme.layout(shape).map_err(|error| LoadError::new(file, error.to_string()).object(name))?;
-    Ok(layout.bytes as u64)
+/// Bytes of a tensor of this shape.
+fn stored_bytes(file: &Path, name: &str, scheme: Scheme, shape: &[usize]) -> Result<u64, LoadError> {
+    let bytes = weights::Dtype::from(scheme).stored_bytes(shape);
+    Ok(bytes.map_err(|error| LoadError::new(file, error.to_string()).object(name))? as u64)
 }
 
 impl Directory {
@@ -182,10 +182,8 @@ impl Directory {
         let tied = self.architecture.tie_word_embeddings;
         for tensor in &mut self.tensors {
             let scheme = recipe.scheme_of(&tensor.name, &tensor.shape, tied);
-            if scheme != Scheme::Bf16 {
-                tensor.bytes = layout_bytes(file, &tensor.name, scheme, &tensor.shape)?;
-                (tensor.dtype, tensor.group) = Dtype::of(scheme);
-            }
+            tensor.bytes = stored_bytes(file, &tensor.name, scheme, &tensor.shape)?;
+            (tensor.dtype, tensor.group) = Dtype::of(scheme);
         }
         self.place();
         Ok(())
@@ -276,10 +274,7 @@ impl Directory {
                     .object(name.as_str())
                     .numbers("a group where the dtype has groups, none elsewhere", found));
             };
-            let bytes = match scheme {
-                Scheme::Bf16 => (shape.iter().product::<usize>() * 2) as u64,
-                _ => layout_bytes(file, name, scheme, shape)?,
-            };
+            let bytes = stored_bytes(file, name, scheme, shape)?;
             if tensor.bytes != bytes {
                 return Err(LoadError::new(file, format!("{scheme} of shape {shape:?} does not fill its bytes"))
                     .object(name.as_str())

@@ -215,3 +215,15 @@ fn open_folder(path: &Path, mode: LoadMode) -> Result<Inner, LoadError> {
 fn index(directory: &Directory) -> HashMap<String, usize> {
     directory.tensors.iter().enumerate().map(|(index, tensor)| (tensor.name.clone(), index)).collect()
 }
+
+/// Each item once with how often it stands there, in the order of their first.
+pub(crate) fn counts<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
+    let mut counts: Vec<(T, usize)> = Vec::new();
+    for item in items {
+        match counts.iter_mut().find(|(known, _)| *known == item) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((item, 1)),
+        }
+    }
+    counts
+}

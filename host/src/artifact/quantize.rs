@@ -31,7 +31,7 @@ pub(super) fn write(
         if let Some(at) = values.iter().position(|value| !value.is_finite()) {
             return Err(not_finite(file, &tensor.name, row * k + at, values[at]));
         }
-        let encoded = quant::encode(scheme, Search::LeastSquares, &values, k, None).map_err(refused)?;
+        let encoded = quant::encode(scheme, Search::LeastSquares, &values, k).map_err(refused)?;
         write(&encoded.codes)?;
         scales.extend_from_slice(&encoded.scales);
         minimums.extend_from_slice(&encoded.minimums);

@@ -2,8 +2,7 @@
 
 use serde_json::json;
 
-use crate::artifact::{Artifact, gguf};
-use crate::quant::Scheme;
+use crate::artifact::{Artifact, counts, gguf};
 
 use super::error::{CliError, CliResult};
 use super::inspect_gguf;
@@ -78,13 +77,7 @@ fn bits_per_weight(artifact: &Artifact) -> f64 {
 
 /// How many tensors each scheme has, in order of first use.
 fn schemes(artifact: &Artifact) -> String {
-    let mut counts: Vec<(Scheme, usize)> = Vec::new();
-    for tensor in artifact.tensors() {
-        match counts.iter_mut().find(|(scheme, _)| *scheme == tensor.scheme) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((tensor.scheme, 1)),
-        }
-    }
+    let counts = counts(artifact.tensors().map(|tensor| tensor.scheme));
     counts.iter().map(|(scheme, count)| format!("{scheme} ({count})")).collect::<Vec<_>>().join(", ")
 }
 

@@ -9,7 +9,7 @@ use crate::hip::decode::{DecodeError, Decoder};
 use crate::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Qkv};
 use crate::hip::{HipError, Span, SpanError, Stream};
 use crate::model::config::ModelConfig;
-use crate::model::ops::{Act, BackendError, Candidate, OpResult, Ops, TensorId};
+use crate::model::ops::{Act, BackendError, Candidate, OpResult, Ops, TensorId, plain};
 use crate::model::weights::Weights;
 
 use super::load::{GpuKind, Options, Rung};
@@ -261,38 +261,25 @@ impl Ops for Gpu {
 
     fn qkv(&mut self, w: [TensorId; 3], bias: Option<[TensorId; 3]>, x: Act) -> OpResult {
         let Pass { tokens, .. } = self.pass()?;
-        let to = [Act::Query, Act::Key, Act::Value];
-        if self.fused(tokens) {
-            let (depth, n) = (self.width("qkv", x, 2)?, self.width("qkv", Act::Query, 4)?);
-            let n_kv = self.width("qkv", Act::Key, 4)?;
-            for (id, rows) in w.into_iter().zip([n, n_kv, n_kv]) {
-                self.shape_is("qkv", id, &[rows, depth])?;
-            }
-            let [q, k, v] = w;
-            let weights = Qkv { q: self.tensor(q)?, k: self.tensor(k)?, v: self.tensor(v)? };
-            let out = Qkv { q: self.act(Act::Query)?, k: self.act(Act::Key)?, v: self.act(Act::Value)? };
-            self.kernels.linear_qkv(&self.stream, weights, self.act(x)?, out, [tokens, n, n_kv, depth])?;
-        } else {
-            for (w, y) in w.into_iter().zip(to) {
-                self.linear(w, x, y)?;
-            }
+        if !self.fused(tokens) {
+            return plain::qkv(self, w, bias, x);
         }
-        for (b, y) in bias.into_iter().flatten().zip(to) {
-            self.bias_add(b, y)?;
+        let (depth, n) = (self.width("qkv", x, 2)?, self.width("qkv", Act::Query, 4)?);
+        let n_kv = self.width("qkv", Act::Key, 4)?;
+        for (id, rows) in w.into_iter().zip([n, n_kv, n_kv]) {
+            self.shape_is("qkv", id, &[rows, depth])?;
         }
-        Ok(())
+        let [q, k, v] = w;
+        let weights = Qkv { q: self.tensor(q)?, k: self.tensor(k)?, v: self.tensor(v)? };
+        let out = Qkv { q: self.act(Act::Query)?, k: self.act(Act::Key)?, v: self.act(Act::Value)? };
+        self.kernels.linear_qkv(&self.stream, weights, self.act(x)?, out, [tokens, n, n_kv, depth])?;
+        plain::qkv_bias(self, bias)
     }
 
     fn prepare_heads(&mut self, qk_norm: Option<[TensorId; 2]>, layer: usize) -> OpResult {
         let Pass { tokens, position } = self.pass()?;
         if !self.fused(tokens) {
-            if let Some([q_norm, k_norm]) = qk_norm {
-                self.head_norm(q_norm, Act::Query)?;
-                self.head_norm(k_norm, Act::Key)?;
-            }
-            self.rope(Act::Query)?;
-            self.rope(Act::Key)?;
-            return self.kv_append(layer);
+            return plain::prepare_heads(self, qk_norm, layer);
         }
         let norms = match qk_norm {
             None => None,
@@ -312,8 +299,7 @@ impl Ops for Gpu {
     fn linear_residual(&mut self, w: TensorId, x: Act) -> OpResult {
         let Pass { tokens, .. } = self.pass()?;
         if !self.fused(tokens) {
-            self.linear(w, x, Act::Proj)?;
-            return self.residual_add();
+            return plain::linear_residual(self, w, x);
         }
         let (k, n) = (self.width("linear_residual", x, 2)?, self.config.hidden_size);
         self.shape_is("linear_residual", w, &[n, k])?;
@@ -324,9 +310,7 @@ impl Ops for Gpu {
     fn gated(&mut self, gate: TensorId, up: TensorId, x: Act) -> OpResult {
         let Pass { tokens, .. } = self.pass()?;
         if !self.fused(tokens) {
-            self.linear(gate, x, Act::Gate)?;
-            self.linear(up, x, Act::Up)?;
-            return self.swiglu();
+            return plain::gated(self, gate, up, x);
         }
         let (k, n) = (self.width("gated", x, 2)?, self.width("gated", Act::Mlp, 2)?);
         self.shape_is("gated", gate, &[n, k])?;

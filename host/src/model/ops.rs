@@ -80,36 +80,20 @@ pub trait Ops: Send {
     fn linear(&mut self, w: TensorId, x: Act, y: Act) -> OpResult;
     /// Query, Key and Value from `x` by three weights, and their biases where the family has such.
     fn qkv(&mut self, w: [TensorId; 3], bias: Option<[TensorId; 3]>, x: Act) -> OpResult {
-        let to = [Act::Query, Act::Key, Act::Value];
-        for (w, y) in w.into_iter().zip(to) {
-            self.linear(w, x, y)?;
-        }
-        for (b, y) in bias.into_iter().flatten().zip(to) {
-            self.bias_add(b, y)?;
-        }
-        Ok(())
+        plain::qkv(self, w, bias, x)
     }
     /// What stands between projections and attention: the norms of q's and k's heads where the family has such, rotation of Query and
     /// Key, and Key and Value appended to `layer`'s cache. Key and Value hold nothing of use afterwards.
     fn prepare_heads(&mut self, qk_norm: Option<[TensorId; 2]>, layer: usize) -> OpResult {
-        if let Some([q_norm, k_norm]) = qk_norm {
-            self.head_norm(q_norm, Act::Query)?;
-            self.head_norm(k_norm, Act::Key)?;
-        }
-        self.rope(Act::Query)?;
-        self.rope(Act::Key)?;
-        self.kv_append(layer)
+        plain::prepare_heads(self, qk_norm, layer)
     }
     /// `Hidden[t,n] += Σ_k x[t,k] · w[n,k]`; Proj may be used in between.
     fn linear_residual(&mut self, w: TensorId, x: Act) -> OpResult {
-        self.linear(w, x, Act::Proj)?;
-        self.residual_add()
+        plain::linear_residual(self, w, x)
     }
     /// Mlp = silu(x·gateᵀ) ∘ (x·upᵀ); Gate and Up may be used in between.
     fn gated(&mut self, gate: TensorId, up: TensorId, x: Act) -> OpResult {
-        self.linear(gate, x, Act::Gate)?;
-        self.linear(up, x, Act::Up)?;
-        self.swiglu()
+        plain::gated(self, gate, up, x)
     }
     /// `y[t,n] += b[n]` (Qwen2's biases of q, k and v).
     fn bias_add(&mut self, b: TensorId, y: Act) -> OpResult;
@@ -169,4 +153,47 @@ pub trait Ops: Send {
     }
     /// Waits, then copies the last token's Hidden, `[H]` f32: for golden tests and for explaining a token.
     fn read_hidden(&mut self, out: &mut Vec<f32>) -> OpResult;
+}
+
+/// The combined operations as a row of single ones: what a backend does that has no kernel of its own for them, or not for this pass.
+pub mod plain {
+    use super::{Act, OpResult, Ops, TensorId};
+
+    /// [`Ops::qkv`].
+    pub fn qkv<O: Ops + ?Sized>(ops: &mut O, w: [TensorId; 3], bias: Option<[TensorId; 3]>, x: Act) -> OpResult {
+        for (w, y) in w.into_iter().zip([Act::Query, Act::Key, Act::Value]) {
+            ops.linear(w, x, y)?;
+        }
+        qkv_bias(ops, bias)
+    }
+
+    /// The biases of Query, Key and Value, where there are such.
+    pub fn qkv_bias<O: Ops + ?Sized>(ops: &mut O, bias: Option<[TensorId; 3]>) -> OpResult {
+        let biases = bias.into_iter().flatten();
+        biases.zip([Act::Query, Act::Key, Act::Value]).try_for_each(|(b, y)| ops.bias_add(b, y))
+    }
+
+    /// [`Ops::prepare_heads`].
+    pub fn prepare_heads<O: Ops + ?Sized>(ops: &mut O, qk_norm: Option<[TensorId; 2]>, layer: usize) -> OpResult {
+        if let Some([q_norm, k_norm]) = qk_norm {
+            ops.head_norm(q_norm, Act::Query)?;
+            ops.head_norm(k_norm, Act::Key)?;
+        }
+        ops.rope(Act::Query)?;
+        ops.rope(Act::Key)?;
+        ops.kv_append(layer)
+    }
+
+    /// [`Ops::linear_residual`].
+    pub fn linear_residual<O: Ops + ?Sized>(ops: &mut O, w: TensorId, x: Act) -> OpResult {
+        ops.linear(w, x, Act::Proj)?;
+        ops.residual_add()
+    }
+
+    /// [`Ops::gated`].
+    pub fn gated<O: Ops + ?Sized>(ops: &mut O, gate: TensorId, up: TensorId, x: Act) -> OpResult {
+        ops.linear(gate, x, Act::Gate)?;
+        ops.linear(up, x, Act::Up)?;
+        ops.swiglu()
+    }
 }

@@ -41,12 +41,9 @@ impl RandomModel {
             }
             let layout = scheme.layout(shape)?;
             let values: Vec<f32> = bytemuck::cast_slice::<u32, bf16>(words).iter().map(|w| w.to_f32()).collect();
-            let encoded = quant::encode(scheme, Search::Nearest, &values, shape[1], None)?;
+            let encoded = quant::encode(scheme, Search::Nearest, &values, shape[1])?;
             let mut object = vec![0u32; layout.bytes.div_ceil(4)];
-            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut object);
-            bytes[layout.codes].copy_from_slice(&encoded.codes);
-            bytes[layout.scales].copy_from_slice(&encoded.scales);
-            bytes[layout.minimums].copy_from_slice(&encoded.minimums);
+            encoded.copy_to(&layout, bytemuck::cast_slice_mut(&mut object));
             (*dtype, *words) = (Dtype::Quantized(scheme), object);
         }
         Ok(())

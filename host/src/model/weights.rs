@@ -42,6 +42,12 @@ impl Dtype {
     }
 }
 
+impl From<quant::Scheme> for Dtype {
+    fn from(scheme: quant::Scheme) -> Self {
+        if scheme == quant::Scheme::Bf16 { Self::Bf16 } else { Self::Quantized(scheme) }
+    }
+}
+
 /// One tensor as stored: row-major, little-endian, `bytes.len() = dtype.stored_bytes(shape)`.
 #[derive(Debug, Clone, Copy)]
 pub struct TensorView<'a> {
@@ -62,11 +68,7 @@ pub trait TensorSource: Send + Sync {
 impl TensorSource for artifact::Artifact {
     fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
         let tensor = artifact::Artifact::tensor(self, name)?;
-        let dtype = match tensor.scheme {
-            quant::Scheme::Bf16 => Dtype::Bf16,
-            scheme => Dtype::Quantized(scheme),
-        };
-        Some(TensorView { dtype, shape: tensor.shape, bytes: tensor.bytes })
+        Some(TensorView { dtype: tensor.scheme.into(), shape: tensor.shape, bytes: tensor.bytes })
     }
 }
 

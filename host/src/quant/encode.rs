@@ -1,15 +1,14 @@
 //! Rows of f32 into codes and scales. Each group is encoded by itself, so the same row gives the same bytes wherever it stands and on
 //! however many threads. Which scheme a matrix gets, and where its bytes go, is decided elsewhere.
 //!
-//! The default search minimises the squared error of a group, each element weighted by its importance where one is given: a grid of
-//! scales around the largest element's; for the codes that each of them gives, the best scale in closed form; the best of these, rounded to
+//! The default search minimises the squared error of a group: a grid of scales around the largest element's; for the codes that each of them gives, the best scale in closed form; the best of these, rounded to
 //! f16; and codes and scale once more from each other while that helps.
 
 use half::f16;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::{Scheme, SchemeError, fp8};
+use super::{Layout, Scheme, SchemeError, fp8};
 use crate::cpu::arch;
 
 /// How scales are chosen.
@@ -33,21 +32,25 @@ pub struct Encoded {
     pub minimums: Vec<u8>,
 }
 
-/// Encodes `rows`, `[R, K]` row-major, on the current rayon pool. `importance`, `[K]` and none below 0, weighs the squared errors of the
-/// columns; without it all weigh the same. [`Scheme::Bf16`] rounds to bfloat16 and has no scales.
+impl Encoded {
+    /// Puts the parts of a whole matrix where its layout has them; what lies between stays as it is.
+    pub fn copy_to(&self, layout: &Layout, object: &mut [u8]) {
+        for (range, part) in
+            [(&layout.codes, &self.codes), (&layout.scales, &self.scales), (&layout.minimums, &self.minimums)]
+        {
+            object[range.clone()].copy_from_slice(part);
+        }
+    }
+}
+
+/// Encodes `rows`, `[R, K]` row-major, on the current rayon pool. [`Scheme::Bf16`] rounds to bfloat16 and has no scales.
 ///
 /// # Errors
 /// A K that the scheme does not take; an element that is not finite; a scale that its type cannot hold. Indices count from `rows`' first.
-pub fn encode(
-    scheme: Scheme,
-    search: Search,
-    rows: &[f32],
-    k: usize,
-    importance: Option<&[f32]>,
-) -> Result<Encoded, SchemeError> {
+pub fn encode(scheme: Scheme, search: Search, rows: &[f32], k: usize) -> Result<Encoded, SchemeError> {
     let n = rows.len() / k.max(1);
     let layout = scheme.layout(&[n, k])?;
-    assert!(rows.len() == n * k && importance.is_none_or(|weights| weights.len() == k), "whole rows");
+    assert!(rows.len() == n * k, "whole rows");
     let mut encoded = Encoded {
         codes: vec![0; layout.codes.len()],
         scales: vec![0; layout.scales.len()],
@@ -55,14 +58,6 @@ pub fn encode(
     };
     let per_row = scheme.scales_per_row(k);
     let scale_bytes = (per_row * scheme.scale_bytes()).max(1);
-    let ones;
-    let weights = match importance {
-        Some(weights) => weights,
-        None => {
-            ones = vec![1.0; k];
-            &ones
-        }
-    };
     // Schemes without scales or minimums still need as many empty slices as there are rows.
     let mut no_scales: Vec<&mut [u8]> = encoded.scales.chunks_exact_mut(scale_bytes).collect();
     no_scales.resize_with(n, Default::default);
@@ -75,7 +70,7 @@ pub fn encode(
             if let Some(at) = x.iter().position(|x| !x.is_finite()) {
                 return Err(SchemeError::NotFinite { what: "element", index: row * k + at, value: x[at].to_string() });
             }
-            let found = arch().dispatch(Row { scheme, search, x, weights, codes, scales, minimums });
+            let found = arch().dispatch(Row { scheme, search, x, codes, scales, minimums });
             found.map_err(|(what, at, value)| SchemeError::NotFinite {
                 what,
                 index: row * per_row + at,
@@ -91,7 +86,6 @@ struct Row<'a> {
     scheme: Scheme,
     search: Search,
     x: &'a [f32],
-    weights: &'a [f32],
     codes: &'a mut [u8],
     scales: &'a mut [u8],
     minimums: &'a mut [u8],
@@ -105,7 +99,7 @@ impl WithSimd for Row<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) -> Self::Output {
-        let Self { scheme, search, x, weights, codes, scales, minimums } = self;
+        let Self { scheme, search, x, codes, scales, minimums } = self;
         match scheme {
             Scheme::Bf16 => {
                 for (pair, x) in codes.as_chunks_mut::<2>().0.iter_mut().zip(x) {
@@ -113,37 +107,37 @@ impl WithSimd for Row<'_> {
                 }
             }
             Scheme::Fp8 => {
-                let scale = fp8_scale(x, weights, search);
+                let scale = fp8_scale(x, search);
                 let inverse = inverse(scale);
                 codes.iter_mut().zip(x).for_each(|(code, x)| *code = fp8::from_f32(x * inverse));
                 put_f32(scales, scale)?;
             }
             Scheme::Int8Row => {
-                let scale = signed_scale(x, weights, &INT8, search, |scale| scale);
+                let scale = signed_scale(x, &INT8, search, |scale| scale);
                 put_int8(codes, x, scale);
                 put_f32(scales, scale)?;
             }
             Scheme::Int8(group) => {
-                let groups = x.chunks_exact(group).zip(weights.chunks_exact(group)).zip(codes.chunks_exact_mut(group));
-                for (index, ((x, weights), codes)) in groups.enumerate() {
-                    let scale = signed_scale(x, weights, &INT8, search, to_f16);
+                let groups = x.chunks_exact(group).zip(codes.chunks_exact_mut(group));
+                for (index, (x, codes)) in groups.enumerate() {
+                    let scale = signed_scale(x, &INT8, search, to_f16);
                     put_int8(codes, x, scale);
                     put_f16(scales, "scale", index, scale)?;
                 }
             }
             Scheme::Int4(group) => {
-                let groups = x.chunks_exact(group).zip(weights.chunks_exact(group));
-                for (index, ((x, weights), codes)) in groups.zip(codes.chunks_exact_mut(group / 2)).enumerate() {
-                    let scale = signed_scale(x, weights, &INT4, search, to_f16);
+                let groups = x.chunks_exact(group);
+                for (index, (x, codes)) in groups.zip(codes.chunks_exact_mut(group / 2)).enumerate() {
+                    let scale = signed_scale(x, &INT4, search, to_f16);
                     let inverse = inverse(scale);
                     put_nibbles(codes, x, |x| INT4.code(x * inverse) + 8.0);
                     put_f16(scales, "scale", index, scale)?;
                 }
             }
             Scheme::Int4Min(group) => {
-                let groups = x.chunks_exact(group).zip(weights.chunks_exact(group));
-                for (index, ((x, weights), codes)) in groups.zip(codes.chunks_exact_mut(group / 2)).enumerate() {
-                    let (scale, minimum) = scale_and_minimum(x, weights, search);
+                let groups = x.chunks_exact(group);
+                for (index, (x, codes)) in groups.zip(codes.chunks_exact_mut(group / 2)).enumerate() {
+                    let (scale, minimum) = scale_and_minimum(x, search);
                     let inverse = inverse(scale);
                     put_nibbles(codes, x, |x| nibble((x - minimum) * inverse));
                     put_f16(scales, "scale", index, scale)?;
@@ -196,21 +190,20 @@ const LANES: usize = 16;
 
 /// `Σ f(i)` over pairs of sums, in lanes.
 #[inline(always)]
-fn sums<const N: usize>(x: &[f32], weights: &[f32], f: impl Fn(f32, f32) -> [f32; N]) -> [f32; N] {
+fn sums<const N: usize>(x: &[f32], f: impl Fn(f32) -> [f32; N]) -> [f32; N] {
     let mut lanes = [[0f32; LANES]; N];
     let (chunks, rest) = x.as_chunks::<LANES>();
-    let (weight_chunks, weight_rest) = weights.as_chunks::<LANES>();
-    for (x, w) in chunks.iter().zip(weight_chunks) {
+    for x in chunks {
         for lane in 0..LANES {
-            let terms = f(x[lane], w[lane]);
+            let terms = f(x[lane]);
             for (sum, term) in lanes.iter_mut().zip(terms) {
                 sum[lane] += term;
             }
         }
     }
     let mut total = lanes.map(|lanes| lanes.iter().sum());
-    for (x, w) in rest.iter().zip(weight_rest) {
-        for (total, term) in total.iter_mut().zip(f(*x, *w)) {
+    for x in rest {
+        for (total, term) in total.iter_mut().zip(f(*x)) {
             *total += term;
         }
     }
@@ -224,7 +217,7 @@ fn largest(x: &[f32]) -> f32 {
 
 /// The scale of a group whose codes lie around zero, as its type holds it: `round` rounds it so.
 #[inline(always)]
-fn signed_scale(x: &[f32], weights: &[f32], codes: &Signed, search: Search, round: impl Fn(f32) -> f32) -> f32 {
+fn signed_scale(x: &[f32], codes: &Signed, search: Search, round: impl Fn(f32) -> f32) -> f32 {
     let most = largest(x);
     if most == 0.0 {
         return 0.0;
@@ -233,11 +226,11 @@ fn signed_scale(x: &[f32], weights: &[f32], codes: &Signed, search: Search, roun
     if search == Search::Nearest || !plain.is_finite() {
         return plain;
     }
-    // For given codes q the best scale is Σwxq / Σwq², and it takes (Σwxq)² / Σwq² off the error.
+    // For given codes q the best scale is Σxq / Σq², and it takes (Σxq)² / Σq² off the error.
     let fit = |inverse: f32| {
-        let [xq, qq] = sums(x, weights, |x, w| {
+        let [xq, qq] = sums(x, |x| {
             let q = codes.code(x * inverse);
-            [w * x * q, w * q * q]
+            [x * q, q * q]
         });
         if qq > 0.0 { (xq * xq / qq, xq / qq) } else { (0.0, 0.0) }
     };
@@ -251,9 +244,9 @@ fn signed_scale(x: &[f32], weights: &[f32], codes: &Signed, search: Search, roun
     // Codes and scale from each other, with the scale as it will be stored.
     let error = |scale: f32| {
         let inverse = inverse(scale);
-        let [error] = sums(x, weights, |x, w| {
+        let [error] = sums(x, |x| {
             let difference = x - codes.code(x * inverse) * scale;
-            [w * difference * difference]
+            [difference * difference]
         });
         error
     };
@@ -283,7 +276,7 @@ const INWARD: [f32; 6] = [0.0, 0.03, 0.07, 0.12, 0.18, 0.25];
 
 /// Scale and minimum of a group, both as f16 holds them.
 #[inline(always)]
-fn scale_and_minimum(x: &[f32], weights: &[f32], search: Search) -> (f32, f32) {
+fn scale_and_minimum(x: &[f32], search: Search) -> (f32, f32) {
     let low = x.iter().fold(f32::INFINITY, |low, x| low.min(*x));
     let high = x.iter().fold(f32::NEG_INFINITY, |high, x| high.max(*x));
     let plain = (to_f16((high - low) / 15.0), to_f16(low));
@@ -294,17 +287,18 @@ fn scale_and_minimum(x: &[f32], weights: &[f32], search: Search) -> (f32, f32) {
     // Two unknowns for given codes: the normal equations of x ≈ q · scale + minimum.
     let fit = |scale: f32, minimum: f32| {
         let inverse = inverse(scale);
-        let [w, wx, wq, wqq, wxq] = sums(x, weights, |x, w| {
+        let [sx, sq, sqq, sxq] = sums(x, |x| {
             let q = nibble((x - minimum) * inverse);
-            [w, w * (x - low), w * q, w * q * q, w * (x - low) * q]
+            [x - low, q, q * q, (x - low) * q]
         });
-        let determinant = w * wqq - wq * wq;
+        let count = x.len() as f32;
+        let determinant = count * sqq - sq * sq;
         if determinant <= 0.0 {
             return (0.0, scale, minimum);
         }
-        let scale = (w * wxq - wx * wq) / determinant;
-        let offset = (wx - scale * wq) / w;
-        (scale * wxq + offset * wx, scale, low + offset)
+        let scale = (count * sxq - sx * sq) / determinant;
+        let offset = (sx - scale * sq) / count;
+        (scale * sxq + offset * sx, scale, low + offset)
     };
     let mut best = (0.0, plain.0, plain.1);
     for below in INWARD {
@@ -317,9 +311,9 @@ fn scale_and_minimum(x: &[f32], weights: &[f32], search: Search) -> (f32, f32) {
     }
     let error = |(scale, minimum): (f32, f32)| {
         let inverse = inverse(scale);
-        let [error] = sums(x, weights, |x, w| {
+        let [error] = sums(x, |x| {
             let difference = x - (nibble((x - minimum) * inverse) * scale + minimum);
-            [w * difference * difference]
+            [difference * difference]
         });
         error
     };
@@ -341,7 +335,7 @@ fn scale_and_minimum(x: &[f32], weights: &[f32], search: Search) -> (f32, f32) {
 const FP8_STEPS: usize = 8;
 
 #[inline(always)]
-fn fp8_scale(x: &[f32], weights: &[f32], search: Search) -> f32 {
+fn fp8_scale(x: &[f32], search: Search) -> f32 {
     let plain = largest(x).abs() / fp8::MAX;
     if search == Search::Nearest || plain == 0.0 {
         return plain;
@@ -350,9 +344,9 @@ fn fp8_scale(x: &[f32], weights: &[f32], search: Search) -> f32 {
     for step in 0..FP8_STEPS {
         let scale = plain * (1.0 + step as f32 / FP8_STEPS as f32);
         let inverse = inverse(scale);
-        let [error] = sums(x, weights, |x, w| {
+        let [error] = sums(x, |x| {
             let difference = x - fp8::to_f32(fp8::from_f32(x * inverse)) * scale;
-            [w * difference * difference]
+            [difference * difference]
         });
         if error < best.0 {
             best = (error, scale);

@@ -6,6 +6,7 @@ use half::bf16;
 
 use super::{
     super::{
+        counts,
         directory::{Directory, Identity, SourceFile, TEMPLATE_OBJECT, TOKENIZER_OBJECT},
         error::LoadError,
         generation::GenerationDefaults,
@@ -202,13 +203,7 @@ fn check_norms(source: &Source) -> Result<(), LoadError> {
 
 /// Types with how many tensors have each, as `Q4_1 210, F32 61`, most first.
 pub fn kind_counts(kinds: impl Iterator<Item = TensorType>) -> String {
-    let mut counts: Vec<(TensorType, usize)> = Vec::new();
-    for kind in kinds {
-        match counts.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((kind, 1)),
-        }
-    }
+    let mut counts = counts(kinds);
     counts.sort_by_key(|(kind, count)| (std::cmp::Reverse(*count), kind.name()));
     counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
 }

@@ -57,59 +57,59 @@ trait Codes {
 /// 2²³ as bits: a whole number below it set into the low bits is added to it.
 const MAGIC: u32 = 0x4b00_0000;
 
-/// Nibbles; `BIAS` is what a code has too much.
-struct Nibbles<const BIAS: u32>;
+/// Whole numbers of `BITS` bits; with the bits `FLIP` of a word turned over, `BIAS` is what a code has too much.
+struct Whole<const BITS: u32, const BIAS: u32, const FLIP: u32>;
 
-impl<const BIAS: u32> Codes for Nibbles<BIAS> {
-    const PLANES: usize = 8;
+impl<const BITS: u32, const BIAS: u32, const FLIP: u32> Whole<BITS, BIAS, FLIP> {
+    /// Planes of half a word: each is taken from its 16 low bits, which 2²³ leaves room for.
+    const HALF: usize = 16 / BITS as usize;
+
+    /// Where a plane's codes begin in their half.
+    #[inline(always)]
+    fn at(plane: usize) -> u32 {
+        BITS * (plane % Self::HALF) as u32
+    }
+}
+
+impl<const BITS: u32, const BIAS: u32, const FLIP: u32> Codes for Whole<BITS, BIAS, FLIP> {
+    const PLANES: usize = 2 * Self::HALF;
     #[inline(always)]
     fn element(word: usize, plane: usize) -> usize {
-        // Byte j of a block of 16 has element j below and element j + 16 above.
-        word / 4 * 32 + word % 4 * 4 + plane / 2 + plane % 2 * 16
+        match BITS {
+            // Byte j of a block of 16 has element j below and element j + 16 above.
+            4 => word / 4 * 32 + word % 4 * 4 + plane / 2 + plane % 2 * 16,
+            _ => byte(word, plane),
+        }
     }
     #[inline(always)]
     fn factor(plane: usize) -> f32 {
-        1.0 / (1u32 << (4 * (plane % 4))) as f32
+        1.0 / (1u32 << Self::at(plane)) as f32
     }
     #[inline(always)]
     fn halves<S: Simd>(simd: S, words: S::u32s) -> [S::u32s; 2] {
+        let words = if FLIP == 0 { words } else { simd.xor_u32s(words, simd.splat_u32s(FLIP)) };
         [words, simd.wrapping_dyn_shr_u32s(words, simd.splat_u32s(16))]
     }
     #[inline(always)]
     fn code<S: Simd>(simd: S, halves: [S::u32s; 2], plane: usize) -> S::f32s {
-        let at = 4 * (plane % 4);
-        let bits = simd.and_u32s(halves[plane / 4], simd.splat_u32s(15 << at));
+        let at = Self::at(plane);
+        let bits = simd.and_u32s(halves[plane / Self::HALF], simd.splat_u32s(((1 << BITS) - 1) << at));
         let bits = simd.or_u32s(bits, simd.splat_u32s(MAGIC));
         simd.sub_f32s(simd.transmute_f32s_u32s(bits), simd.splat_f32s((0x80_0000 + (BIAS << at)) as f32))
     }
 }
 
-/// Signed bytes.
-struct Bytes;
+/// Nibbles around zero.
+type Signed4 = Whole<4, 8, 0>;
+/// Nibbles from a minimum upwards.
+type Unsigned4 = Whole<4, 0, 0>;
+/// Signed bytes: with its sign turned over a code is 128 too much, and not negative.
+type Signed8 = Whole<8, 128, 0x8080_8080>;
 
-impl Codes for Bytes {
-    const PLANES: usize = 4;
-    #[inline(always)]
-    fn element(word: usize, plane: usize) -> usize {
-        4 * word + plane
-    }
-    #[inline(always)]
-    fn factor(plane: usize) -> f32 {
-        if plane % 2 == 1 { 1.0 / 256.0 } else { 1.0 }
-    }
-    #[inline(always)]
-    fn halves<S: Simd>(simd: S, words: S::u32s) -> [S::u32s; 2] {
-        // With its sign turned over a code is 128 too much, and not negative.
-        let words = simd.xor_u32s(words, simd.splat_u32s(0x8080_8080));
-        [words, simd.wrapping_dyn_shr_u32s(words, simd.splat_u32s(16))]
-    }
-    #[inline(always)]
-    fn code<S: Simd>(simd: S, halves: [S::u32s; 2], plane: usize) -> S::f32s {
-        let at = 8 * (plane % 2);
-        let bits = simd.and_u32s(halves[plane / 2], simd.splat_u32s(255 << at));
-        let bits = simd.or_u32s(bits, simd.splat_u32s(MAGIC));
-        simd.sub_f32s(simd.transmute_f32s_u32s(bits), simd.splat_f32s((0x80_0000 + (128u32 << at)) as f32))
-    }
+/// The element of a row that byte `plane` of word `word` is.
+#[inline(always)]
+fn byte(word: usize, plane: usize) -> usize {
+    4 * word + plane
 }
 
 /// e4m3 bytes.
@@ -119,7 +119,7 @@ impl Codes for Floats {
     const PLANES: usize = 4;
     #[inline(always)]
     fn element(word: usize, plane: usize) -> usize {
-        4 * word + plane
+        byte(word, plane)
     }
     #[inline(always)]
     fn factor(_: usize) -> f32 {
@@ -143,9 +143,9 @@ impl Codes for Floats {
 /// `y[t,n] = Σ_k x[t,k] · w[n,k]` on the current rayon pool; `x` is `[T, K]`, `y` `[T, N]`. `w` is no bf16, its codes at a multiple of 4.
 pub fn linear(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y: &mut [f32], scratch: &mut Scratch) {
     match w.scheme() {
-        Scheme::Int4(_) => run::<Nibbles<8>>(arch, w, activations, x, y, scratch),
-        Scheme::Int4Min(_) => run::<Nibbles<0>>(arch, w, activations, x, y, scratch),
-        Scheme::Int8(_) | Scheme::Int8Row => run::<Bytes>(arch, w, activations, x, y, scratch),
+        Scheme::Int4(_) => run::<Signed4>(arch, w, activations, x, y, scratch),
+        Scheme::Int4Min(_) => run::<Unsigned4>(arch, w, activations, x, y, scratch),
+        Scheme::Int8(_) | Scheme::Int8Row => run::<Signed8>(arch, w, activations, x, y, scratch),
         Scheme::Fp8 => run::<Floats>(arch, w, Activations::F32, x, y, scratch),
         Scheme::Bf16 => unreachable!("bf16 has a product of its own"),
     }

@@ -187,9 +187,10 @@ impl Kernels {
         op.position(position, t, positions, "the rotary table")?;
         op.holds("rotary table", table, &[positions, head_dim], 4)?;
         let position = op.position(position, t, shape.capacity as usize, "the KV cache")?;
-        let mut spans = vec![rows.q, rows.k, rows.v, table, cache.keys, cache.values];
-        spans.extend(norms.into_iter().flatten());
-        op.apart(stream, &spans)?;
+        match norms {
+            Some([wq, wk]) => op.apart(stream, &[rows.q, rows.k, rows.v, wq, wk, table, cache.keys, cache.values])?,
+            None => op.apart(stream, &[rows.q, rows.k, rows.v, table, cache.keys, cache.values])?,
+        }
         op.epsilon(eps)?;
         let [wq, wk] = norms.map_or([0; 2], |norms| norms.map(Span::address));
         let args = prepare_heads::Args {
