@@ -1,6 +1,6 @@
 //! The CPU backend: f32 arithmetic straight from the checkpoint's bf16 or quantized weights, which stay where their source keeps them
 //! (usually a mapped file). It uses all cores through rayon and the best vector instructions through `pulp`'s run-time dispatch; it has no
-//! unsafe code and no kernels for other dtypes.
+//! unsafe code but one prefetch, and no kernels for other dtypes.
 //!
 //! Memory is reserved at load: activations of one chunk, the KV cache of the whole context (f32), the rotary table, and f32 copies
 //! of the norms' and biases' vectors only. Nothing is allocated per token. The same input gives the same bits whatever the number of threads and
@@ -10,10 +10,12 @@ mod attention;
 mod exp;
 mod linear;
 mod memory;
+mod prefetch;
 mod rows;
 
 pub use linear::quantized::Activations;
 pub use memory::available as available_memory;
+use prefetch::prefetch;
 
 use std::sync::Arc;
 

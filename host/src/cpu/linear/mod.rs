@@ -8,6 +8,7 @@
 //! One order of sums for all: each `y[t,n]` is one chain over `k`, however many rows, tokens or threads share the call. So a
 //! prompt gives the same bits in one chunk, in many, and token by token.
 
+mod codes;
 pub mod quantized;
 #[cfg(test)]
 mod quantized_tests;
@@ -23,7 +24,7 @@ const TASK_TOKENS: usize = 16;
 /// Scratch of [`linear`], allocated once for the largest call.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// Activations, each row as its even, then its odd elements: `[T, 2, K/2]`; for quantized weights in the order of their codes.
+    /// Activations, each row as its even, then its odd elements: `[T, 2, K/2]`; for quantized weights as they are, with two numbers per group.
     split: Vec<f32>,
     /// Results by row of `w`: `[N, T]`.
     by_row: Vec<f32>,

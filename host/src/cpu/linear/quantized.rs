@@ -1,28 +1,37 @@
 //! Matrix products `y[t,n] = Σ_k x[t,k] · w[n,k]` with quantized weights read where they lie, for one token and several; f32 activations, or
-//! activations rounded to 8 bits. It unpacks nothing to memory but the scales of a few rows.
+//! activations rounded to 8 bits. Only the codes of a few hundred elements of a few rows are ever unpacked at a time.
 //!
-//! How it is quick. A `u32` holds eight nibbles or four bytes; with a mask and the exponent of 2²³ set above them, each is an f32 after
-//! one subtraction, and where a code stands in the word is a power of two that its activation is divided by beforehand. So a vector of words
-//! becomes four or eight vectors of codes by three operations each, without a shuffle: the activations are put into the order of the codes
-//! (`planes`) once per call instead. The codes' sum is multiplied with the scale of its group once per word.
+//! How it is quick. [`SPAN`] elements of some rows become f32 in the first-level cache ([`super::codes`]), and from there they are
+//! multiplied with every token of the call, so a prompt pays for them once in sixteen tokens. What the next rows hold there is asked for
+//! meanwhile ([`crate::cpu::prefetch`]): unpacking takes so many instructions that the processor does not look far enough ahead by itself.
 //!
-//! One order of sums for all, as in [`super`]: a word's products in the order of its codes, then the words of a lane in rising order, then the
-//! lanes. So a prompt gives the same bits in one chunk, in many, and token by token.
+//! What is multiplied is exactly what [`Matrix::decode_row`] gives. One order of sums for all, as in [`super`]: the products of a lane in rising
+//! order, then the lanes. So a prompt gives the same bits in one chunk, in many, and token by token.
 //!
-//! Activations of 8 bits: each token's groups of 32 are rounded to −127 … 127 times their largest / 127. The products of such a group are
-//! whole numbers below 2²³, which f32 adds exactly: what is computed is the integer dot product, times both scales.
+//! Activations of 8 bits: each token's groups of 32 are rounded to −127 … 127 times their largest / 127, and weights stay codes. The products
+//! of such a group are whole numbers below 2²³, which f32 adds exactly: what is computed is the integer dot product, times both scales.
 
-use half::{f16, slice::HalfFloatSliceExt};
+use std::marker::PhantomData;
+
+use half::slice::HalfFloatSliceExt;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
+use super::codes::{Bytes, Codes, Floats, Signed4, Unpacked, Unsigned4};
 use super::{Scratch, TASK_ROWS, TASK_TOKENS};
+use crate::cpu::prefetch;
 use crate::quant::{Matrix, Scheme};
 
-/// Words of a row whose scales are unpacked at a time.
-const SPAN: usize = 256;
-/// Elements of an activation's group.
-const ACTIVATION_GROUP: usize = 32;
+/// Elements of a row that are unpacked at a time; every group divides it.
+pub(super) const SPAN: usize = 512;
+/// Elements of the smallest group of weights, and of a group of activations.
+pub(super) const GROUP: usize = 32;
+/// Groups of a span.
+const GROUPS: usize = SPAN / GROUP;
+/// Rows that are unpacked at once.
+const ROWS: usize = 4;
+/// How many rows ahead memory is asked for.
+const AHEAD: usize = 2 * ROWS;
 
 /// What the activations are multiplied as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,110 +43,9 @@ pub enum Activations {
     Int8,
 }
 
-/// f32 that a token's activations take in the scratch, for inputs of `k` elements: their planes, the sums of each word's, a scale for each
-/// word.
+/// f32 that a token's activations take in the scratch, for inputs of `k` elements: themselves, and the sum and the scale of each group.
 pub fn token_elements(k: usize) -> usize {
-    k + 2 * k.div_ceil(4)
-}
-
-/// How the codes of a word become vectors of f32.
-trait Codes {
-    /// Codes in a word.
-    const PLANES: usize;
-    /// Element of its block of `32` (nibbles) or word (bytes) that code `plane` of word `word` of a row is.
-    fn element(word: usize, plane: usize) -> usize;
-    /// What the activation of a plane is multiplied with beforehand.
-    fn factor(plane: usize) -> f32;
-    /// A vector of words as [`Codes::code`] wants it: what the lower and what the upper half of the planes are taken from.
-    fn halves<S: Simd>(simd: S, words: S::u32s) -> [S::u32s; 2];
-    /// The codes of a plane.
-    fn code<S: Simd>(simd: S, halves: [S::u32s; 2], plane: usize) -> S::f32s;
-}
-
-/// 2²³ as bits: a whole number below it set into the low bits is added to it.
-const MAGIC: u32 = 0x4b00_0000;
-
-/// Whole numbers of `BITS` bits; with the bits `FLIP` of a word turned over, `BIAS` is what a code has too much.
-struct Whole<const BITS: u32, const BIAS: u32, const FLIP: u32>;
-
-impl<const BITS: u32, const BIAS: u32, const FLIP: u32> Whole<BITS, BIAS, FLIP> {
-    /// Planes of half a word: each is taken from its 16 low bits, which 2²³ leaves room for.
-    const HALF: usize = 16 / BITS as usize;
-
-    /// Where a plane's codes begin in their half.
-    #[inline(always)]
-    fn at(plane: usize) -> u32 {
-        BITS * (plane % Self::HALF) as u32
-    }
-}
-
-impl<const BITS: u32, const BIAS: u32, const FLIP: u32> Codes for Whole<BITS, BIAS, FLIP> {
-    const PLANES: usize = 2 * Self::HALF;
-    #[inline(always)]
-    fn element(word: usize, plane: usize) -> usize {
-        match BITS {
-            // Byte j of a block of 16 has element j below and element j + 16 above.
-            4 => word / 4 * 32 + word % 4 * 4 + plane / 2 + plane % 2 * 16,
-            _ => byte(word, plane),
-        }
-    }
-    #[inline(always)]
-    fn factor(plane: usize) -> f32 {
-        1.0 / (1u32 << Self::at(plane)) as f32
-    }
-    #[inline(always)]
-    fn halves<S: Simd>(simd: S, words: S::u32s) -> [S::u32s; 2] {
-        let words = if FLIP == 0 { words } else { simd.xor_u32s(words, simd.splat_u32s(FLIP)) };
-        [words, simd.wrapping_dyn_shr_u32s(words, simd.splat_u32s(16))]
-    }
-    #[inline(always)]
-    fn code<S: Simd>(simd: S, halves: [S::u32s; 2], plane: usize) -> S::f32s {
-        let at = Self::at(plane);
-        let bits = simd.and_u32s(halves[plane / Self::HALF], simd.splat_u32s(((1 << BITS) - 1) << at));
-        let bits = simd.or_u32s(bits, simd.splat_u32s(MAGIC));
-        simd.sub_f32s(simd.transmute_f32s_u32s(bits), simd.splat_f32s((0x80_0000 + (BIAS << at)) as f32))
-    }
-}
-
-/// Nibbles around zero.
-type Signed4 = Whole<4, 8, 0>;
-/// Nibbles from a minimum upwards.
-type Unsigned4 = Whole<4, 0, 0>;
-/// Signed bytes: with its sign turned over a code is 128 too much, and not negative.
-type Signed8 = Whole<8, 128, 0x8080_8080>;
-
-/// The element of a row that byte `plane` of word `word` is.
-#[inline(always)]
-fn byte(word: usize, plane: usize) -> usize {
-    4 * word + plane
-}
-
-/// e4m3 bytes.
-struct Floats;
-
-impl Codes for Floats {
-    const PLANES: usize = 4;
-    #[inline(always)]
-    fn element(word: usize, plane: usize) -> usize {
-        byte(word, plane)
-    }
-    #[inline(always)]
-    fn factor(_: usize) -> f32 {
-        1.0
-    }
-    #[inline(always)]
-    fn halves<S: Simd>(_: S, words: S::u32s) -> [S::u32s; 2] {
-        [words, words]
-    }
-    #[inline(always)]
-    fn code<S: Simd>(simd: S, halves: [S::u32s; 2], plane: usize) -> S::f32s {
-        let top = simd.wrapping_dyn_shl_u32s(halves[0], simd.splat_u32s(24 - 8 * plane as u32));
-        let sign = simd.and_u32s(top, simd.splat_u32s(0x8000_0000));
-        let rest = simd.and_u32s(top, simd.splat_u32s(0x7f00_0000));
-        let bits = simd.or_u32s(sign, simd.wrapping_dyn_shr_u32s(rest, simd.splat_u32s(4)));
-        // Exact: it moves the exponent's bias from 7 to 127.
-        simd.mul_f32s(simd.transmute_f32s_u32s(bits), simd.splat_f32s(f32::from_bits(0x7b80_0000)))
-    }
+    k + 2 * k.div_ceil(GROUP)
 }
 
 /// `y[t,n] = Σ_k x[t,k] · w[n,k]` on the current rayon pool; `x` is `[T, K]`, `y` `[T, N]`. `w` is no bf16, its codes at a multiple of 4.
@@ -145,7 +53,7 @@ pub fn linear(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y: &m
     match w.scheme() {
         Scheme::Int4(_) => run::<Signed4>(arch, w, activations, x, y, scratch),
         Scheme::Int4Min(_) => run::<Unsigned4>(arch, w, activations, x, y, scratch),
-        Scheme::Int8(_) | Scheme::Int8Row => run::<Signed8>(arch, w, activations, x, y, scratch),
+        Scheme::Int8(_) | Scheme::Int8Row => run::<Bytes>(arch, w, activations, x, y, scratch),
         Scheme::Fp8 => run::<Floats>(arch, w, Activations::F32, x, y, scratch),
         Scheme::Bf16 => unreachable!("bf16 has a product of its own"),
     }
@@ -154,19 +62,21 @@ pub fn linear(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y: &m
 fn run<C: Codes>(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y: &mut [f32], scratch: &mut Scratch) {
     let (n, k) = (w.n(), w.k());
     let tokens = x.len() / k;
-    let words = k / C::PLANES;
-    assert!(x.len() == tokens * k && y.len() == tokens * n && k.is_multiple_of(ACTIVATION_GROUP));
-    let stride = k + 2 * words;
-    let planes = &mut scratch.split[..tokens * stride];
-    planes
-        .par_chunks_exact_mut(stride)
-        .zip(x.par_chunks_exact(k))
-        .for_each(|(out, x)| arrange::<C>(activations, x, out));
-    let x = Inputs { planes: &*planes, stride, words, scaled: activations == Activations::Int8 };
-    let codes: &[u32] = bytemuck::cast_slice(w.codes());
+    assert!(x.len() == tokens * k && y.len() == tokens * n && k.is_multiple_of(GROUP));
+    let stride = token_elements(k);
+    let arranged = &mut scratch.split[..tokens * stride];
+    arranged.par_chunks_exact_mut(stride).zip(x.par_chunks_exact(k)).for_each(|(out, x)| arrange(activations, x, out));
+    let arranged = &*arranged;
     let rows = |(index, out): (usize, &mut [f32])| {
         let first = index * TASK_ROWS;
-        arch.dispatch(Task::<C> { w: *w, codes, first, x, tokens, out, kind: std::marker::PhantomData });
+        match activations {
+            Activations::F32 => {
+                arch.dispatch(Task::<C, false> { w: *w, first, x: arranged, tokens, out, kind: PhantomData })
+            }
+            Activations::Int8 => {
+                arch.dispatch(Task::<C, true> { w: *w, first, x: arranged, tokens, out, kind: PhantomData })
+            }
+        }
     };
     if tokens == 1 {
         y.par_chunks_mut(TASK_ROWS).enumerate().for_each(rows);
@@ -177,204 +87,172 @@ fn run<C: Codes>(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y:
     super::transpose(by_row, tokens, y);
 }
 
-/// Puts one token's activations into the order of the codes: `PLANES` planes of a value per word, then per word their sum and their scale.
-/// Sums and scales are those of what is multiplied, so rounded activations give rounded sums.
-fn arrange<C: Codes>(activations: Activations, x: &[f32], out: &mut [f32]) {
-    let words = x.len() / C::PLANES;
-    let (planes, rest) = out.split_at_mut(x.len());
-    let (sums, scales) = rest.split_at_mut(words);
-    scales.fill(1.0);
-    if activations == Activations::Int8 {
-        let per_group = ACTIVATION_GROUP / C::PLANES;
-        for (scales, x) in scales.chunks_exact_mut(per_group).zip(x.chunks_exact(ACTIVATION_GROUP)) {
-            scales.fill(x.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0);
+/// One token's activations as they are multiplied, then of each group their sum and their scale, so that activation = value · scale.
+fn arrange(activations: Activations, x: &[f32], out: &mut [f32]) {
+    let (values, rest) = out.split_at_mut(x.len());
+    let (sums, scales) = rest.split_at_mut(x.len() / GROUP);
+    values.copy_from_slice(x);
+    let groups = values.as_chunks_mut::<GROUP>().0.iter_mut();
+    for ((values, sum), scale) in groups.zip(sums).zip(scales) {
+        *scale = 1.0;
+        if activations == Activations::Int8 {
+            *scale = values.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0;
+            for value in values.iter_mut() {
+                // A group of zeros has a scale of 0, and gives no number here.
+                let code = (*value / *scale).round_ties_even().clamp(-127.0, 127.0);
+                *value = if *scale > 0.0 { code } else { 0.0 };
+            }
         }
-    }
-    sums.fill(0.0);
-    for (plane, values) in planes.chunks_exact_mut(words).enumerate() {
-        let factor = C::factor(plane);
-        for (word, value) in values.iter_mut().enumerate() {
-            let x = x[C::element(word, plane)];
-            let x = match activations {
-                Activations::F32 => x,
-                Activations::Int8 if scales[word] > 0.0 => (x / scales[word]).round_ties_even().clamp(-127.0, 127.0),
-                Activations::Int8 => 0.0,
-            };
-            sums[word] += x;
-            *value = x * factor;
-        }
+        *sum = values.iter().sum();
     }
 }
 
-/// Activations of all tokens as [`arrange`] leaves them.
-#[derive(Clone, Copy)]
-struct Inputs<'a> {
-    planes: &'a [f32],
-    stride: usize,
-    words: usize,
-    /// Whether the scales say anything.
-    scaled: bool,
-}
-
-/// Some rows of `w` against all tokens: `out[n, t]`.
-struct Task<'a, C> {
+/// Some rows of `w` against all tokens: `out[n, t]`. `WHOLE`: activations are whole numbers with scales, and weights stay codes.
+struct Task<'a, C, const WHOLE: bool> {
     w: Matrix<'a>,
-    codes: &'a [u32],
     /// First row.
     first: usize,
-    x: Inputs<'a>,
+    /// Activations of all tokens as [`arrange`] leaves them.
+    x: &'a [f32],
     tokens: usize,
     out: &'a mut [f32],
-    kind: std::marker::PhantomData<C>,
+    kind: PhantomData<C>,
 }
 
-impl<C: Codes> WithSimd for Task<'_, C> {
+impl<C: Codes, const WHOLE: bool> WithSimd for Task<'_, C, WHOLE> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let rows = self.out.len() / self.tokens;
-        if self.tokens == 1 {
+        for first in (0..self.tokens).step_by(TASK_TOKENS) {
+            let tokens = [first, (first + TASK_TOKENS).min(self.tokens)];
             let mut n = 0;
-            while n + 4 <= rows {
-                tile::<S, C, 4, 1>(simd, &mut self, n, 0);
-                n += 4;
+            while n + ROWS <= rows {
+                block::<S, C, ROWS, WHOLE>(simd, &mut self, n, tokens);
+                n += ROWS;
             }
             for n in n..rows {
-                tile::<S, C, 1, 1>(simd, &mut self, n, 0);
-            }
-            return;
-        }
-        for first in (0..self.tokens).step_by(TASK_TOKENS) {
-            let last = (first + TASK_TOKENS).min(self.tokens);
-            let mut n = 0;
-            while n + 2 <= rows {
-                let mut t = first;
-                while t + 2 <= last {
-                    tile::<S, C, 2, 2>(simd, &mut self, n, t);
-                    t += 2;
-                }
-                if t < last {
-                    tile::<S, C, 2, 1>(simd, &mut self, n, t);
-                }
-                n += 2;
-            }
-            if n < rows {
-                for t in first..last {
-                    tile::<S, C, 1, 1>(simd, &mut self, n, t);
-                }
+                block::<S, C, 1, WHOLE>(simd, &mut self, n, tokens);
             }
         }
     }
 }
 
-/// One value for each word of `span`, from a table of one per `words` words.
-#[inline(always)]
-fn unpack_table(table: &[f16], words: usize, out: &mut [f32]) {
-    let mut values = [0f32; SPAN / 4];
-    let values = &mut values[..table.len()];
-    table.convert_to_f32_slice(values);
-    match words {
-        4 => out.as_chunks_mut::<4>().0.iter_mut().zip(values).for_each(|(out, value)| *out = [*value; 4]),
-        8 => out.as_chunks_mut::<8>().0.iter_mut().zip(values).for_each(|(out, value)| *out = [*value; 8]),
-        16 => out.as_chunks_mut::<16>().0.iter_mut().zip(values).for_each(|(out, value)| *out = [*value; 16]),
-        _ => out.chunks_exact_mut(words).zip(values).for_each(|(out, value)| out.fill(*value)),
-    }
+/// A span of a row as f32, and the numbers of its groups of 32.
+struct Span {
+    elements: Unpacked,
+    scales: [f32; GROUPS],
+    minimums: [f32; GROUPS],
 }
 
-/// A vector of words; what is missing of it is 0.
+/// `R` rows from `n` against the tokens from `first` to `last`.
 #[inline(always)]
-fn words_at<S: Simd>(simd: S, words: &[u32]) -> S::u32s {
-    match S::as_simd_u32s(words).0 {
-        [whole] => *whole,
-        _ => simd.partial_load_u32s(words),
-    }
-}
-
-/// A vector of f32; what is missing of it is 0.
-#[inline(always)]
-fn floats_at<S: Simd>(simd: S, values: &[f32]) -> S::f32s {
-    match S::as_simd_f32s(values).0 {
-        [whole] => *whole,
-        _ => simd.partial_load_f32s(values),
-    }
-}
-
-/// `R` rows from `n` against `M` tokens from `t`.
-#[inline(always)]
-fn tile<S: Simd, C: Codes, const R: usize, const M: usize>(simd: S, task: &mut Task<C>, n: usize, t: usize) {
-    let Inputs { planes, stride, words, scaled } = task.x;
-    let k = words * C::PLANES;
-    let row = task.first + n;
-    let codes: [&[u32]; R] = std::array::from_fn(|r| &task.codes[(row + r) * words..][..words]);
-    let x: [&[f32]; M] = std::array::from_fn(|m| &planes[(t + m) * stride..][..stride]);
-    let group = task.w.scheme().group();
-    let (scales, minimums) = (task.w.group_scales(), task.w.minimums());
-    let mut total = [[simd.splat_f32s(0.0); M]; R];
-    let mut scale_of = [[1f32; SPAN]; R];
-    let mut minimum_of = [[0f32; SPAN]; R];
-    for start in (0..words).step_by(SPAN) {
-        let span = SPAN.min(words - start);
-        if let Some(group) = group {
-            let (per_row, per_group) = (k / group, group / C::PLANES);
-            let part = start / per_group..(start + span) / per_group;
-            for r in 0..R {
-                let table = |all: &'_ [f16]| -> [usize; 2] {
-                    [(row + r) * per_row + part.start, ((row + r) * per_row + part.end).min(all.len())]
-                };
-                let [from, to] = table(scales);
-                unpack_table(&scales[from..to], per_group, &mut scale_of[r][..span]);
-                if !minimums.is_empty() {
-                    unpack_table(&minimums[from..to], per_group, &mut minimum_of[r][..span]);
-                }
-            }
+fn block<S: Simd, C: Codes, const R: usize, const WHOLE: bool>(
+    simd: S,
+    task: &mut Task<C, WHOLE>,
+    n: usize,
+    [first, last]: [usize; 2],
+) {
+    let (k, row) = (task.w.k(), task.first + n);
+    let mut spans = [const { Span { elements: Unpacked::NEW, scales: [1.0; GROUPS], minimums: [0.0; GROUPS] } }; R];
+    let mut sums = [[simd.splat_f32s(0.0); R]; TASK_TOKENS];
+    let mut extra = [[0f32; R]; TASK_TOKENS];
+    for start in (0..k).step_by(SPAN) {
+        let elements = SPAN.min(k - start);
+        for (r, span) in spans.iter_mut().enumerate() {
+            unpack::<C, WHOLE>(&task.w, row + r, start, elements, span);
         }
-        for at in (0..span).step_by(S::U32_LANES) {
-            let end = (at + S::U32_LANES).min(span);
-            let (from, to) = (start + at, start + end);
-            let mut sum = [[simd.splat_f32s(0.0); M]; R];
-            // Plain loops: a closure would not be inlined (EXP-0001).
-            let mut halves = [[simd.splat_u32s(0); 2]; R];
-            for (halves, codes) in halves.iter_mut().zip(&codes) {
-                *halves = C::halves(simd, words_at(simd, &codes[from..to]));
-            }
-            for plane in 0..C::PLANES {
-                let mut inputs = [simd.splat_f32s(0.0); M];
-                for (input, x) in inputs.iter_mut().zip(&x) {
-                    *input = floats_at(simd, &x[plane * words + from..plane * words + to]);
-                }
-                for r in 0..R {
-                    let code = C::code(simd, halves[r], plane);
-                    for m in 0..M {
-                        sum[r][m] = simd.mul_add_e_f32s(code, inputs[m], sum[r][m]);
-                    }
-                }
-            }
+        let mut t = first;
+        while t + 2 <= last {
+            let at = t - first;
+            tile::<S, C, R, 2, WHOLE>(simd, task, &spans, [t, start, elements], &mut sums[at..], &mut extra[at..]);
+            t += 2;
+        }
+        if t < last {
+            let at = t - first;
+            tile::<S, C, R, 1, WHOLE>(simd, task, &spans, [t, start, elements], &mut sums[at..], &mut extra[at..]);
+        }
+    }
+    for t in first..last {
+        for r in 0..R {
+            task.out[(n + r) * task.tokens + t] = simd.reduce_sum_f32s(sums[t - first][r]) + extra[t - first][r];
+        }
+    }
+}
+
+/// Elements `start..start + elements` of a row: as what they stand for, or as codes beside scales and minimums.
+#[inline(always)]
+fn unpack<C: Codes, const WHOLE: bool>(w: &Matrix, row: usize, start: usize, elements: usize, span: &mut Span) {
+    let (k, bytes) = (w.k(), w.scheme().row_bytes(w.k()));
+    let group = w.scheme().group().unwrap_or(elements);
+    let count = elements / group;
+    let (mut scales, mut minimums) = ([1f32; GROUPS], [0f32; GROUPS]);
+    if let Some(scale) = w.row_scales().get(row) {
+        scales.fill(*scale);
+    } else {
+        let from = (row * k + start) / group;
+        w.group_scales()[from..from + count].convert_to_f32_slice(&mut scales[..count]);
+        if !w.minimums().is_empty() {
+            w.minimums()[from..from + count].convert_to_f32_slice(&mut minimums[..count]);
+        }
+    }
+    let codes = row * bytes + start * C::BYTES / GROUP..row * bytes + (start + elements) * C::BYTES / GROUP;
+    let ahead = AHEAD * bytes;
+    if let Some(ahead) = w.codes().get(codes.start + ahead..codes.end + ahead) {
+        prefetch(ahead);
+    }
+    let codes = &w.codes()[codes];
+    if WHOLE {
+        C::unpack(codes, elements, &[1.0], &[0.0], &mut span.elements);
+        for i in 0..elements / GROUP {
+            (span.scales[i], span.minimums[i]) = (scales[i * GROUP / group], minimums[i * GROUP / group]);
+        }
+    } else {
+        C::unpack(codes, group, &scales[..count], &minimums[..count], &mut span.elements);
+    }
+}
+
+/// Adds a span of `R` rows times `M` tokens from `t` to their sums; what minimums add to whole numbers goes to `extra`.
+#[inline(always)]
+fn tile<S: Simd, C: Codes, const R: usize, const M: usize, const WHOLE: bool>(
+    simd: S,
+    task: &Task<C, WHOLE>,
+    spans: &[Span; R],
+    [t, start, elements]: [usize; 3],
+    sums: &mut [[S::f32s; R]],
+    extra: &mut [[f32; R]],
+) {
+    let (k, groups) = (task.w.k(), elements / GROUP);
+    let stride = token_elements(k);
+    let x: [&[f32]; M] = std::array::from_fn(|m| &task.x[(t + m) * stride..][..stride]);
+    let values: [&[[f32; GROUP]]; M] = x.map(|x| &x[start..start + elements].as_chunks().0[..groups]);
+    let rest: [[&[f32]; 2]; M] = x.map(|x| [k, k + k / GROUP].map(|at| &x[at + start / GROUP..][..groups]));
+    let mut total: [[S::f32s; R]; M] = std::array::from_fn(|m| sums[m]);
+    for g in 0..groups {
+        let x: [&[S::f32s]; M] = values.map(|x| S::as_simd_f32s(&x[g]).0);
+        let w: [&[S::f32s]; R] =
+            std::array::from_fn(|r| S::as_simd_f32s(&spans[r].elements.values.as_chunks::<GROUP>().0[g]).0);
+        let mut sum = if WHOLE { [[simd.splat_f32s(0.0); R]; M] } else { total };
+        for i in 0..GROUP / S::F32_LANES {
             for m in 0..M {
                 for r in 0..R {
-                    if group.is_some() {
-                        let scale = floats_at(simd, &scale_of[r][at..end]);
-                        sum[r][m] = simd.mul_f32s(sum[r][m], scale);
-                    }
-                    if !minimums.is_empty() {
-                        let minimum = floats_at(simd, &minimum_of[r][at..end]);
-                        let x = floats_at(simd, &x[m][k + from..k + to]);
-                        sum[r][m] = simd.mul_add_e_f32s(minimum, x, sum[r][m]);
-                    }
-                    if scaled {
-                        let scale = floats_at(simd, &x[m][k + words + from..k + words + to]);
-                        total[r][m] = simd.mul_add_e_f32s(sum[r][m], scale, total[r][m]);
-                    } else {
-                        total[r][m] = simd.add_f32s(total[r][m], sum[r][m]);
-                    }
+                    sum[m][r] = simd.mul_add_e_f32s(w[r][i], x[m][i], sum[m][r]);
                 }
             }
         }
-    }
-    for (r, total) in total.iter().enumerate() {
-        let scale = task.w.row_scales().get(row + r).copied().unwrap_or(1.0);
-        for (m, total) in total.iter().enumerate() {
-            task.out[(n + r) * task.tokens + t + m] = simd.reduce_sum_f32s(*total) * scale;
+        if !WHOLE {
+            total = sum;
+            continue;
+        }
+        for m in 0..M {
+            let [of_group, scale] = rest[m].map(|table| table[g]);
+            for r in 0..R {
+                let factor = simd.splat_f32s(spans[r].scales[g] * scale);
+                total[m][r] = simd.mul_add_e_f32s(sum[m][r], factor, total[m][r]);
+                extra[m][r] += spans[r].minimums[g] * scale * of_group;
+            }
         }
     }
+    sums[..M].copy_from_slice(&total);
 }
