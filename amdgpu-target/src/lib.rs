@@ -7,13 +7,20 @@
 #![no_std]
 #![cfg_attr(
     target_arch = "amdgpu",
-    feature(abi_unadjusted, core_intrinsics, gpu_intrinsics, gpu_launch_sized_workgroup_mem, link_llvm_intrinsics),
+    feature(
+        abi_unadjusted,
+        core_intrinsics,
+        f16,
+        gpu_intrinsics,
+        gpu_launch_sized_workgroup_mem,
+        link_llvm_intrinsics
+    ),
     feature(repr_simd, simd_ffi, stdarch_amdgpu)
 )]
 #![cfg_attr(
     target_arch = "nvptx64",
-    feature(abi_unadjusted, asm_experimental_arch, core_intrinsics, gpu_intrinsics, gpu_launch_sized_workgroup_mem),
-    feature(link_llvm_intrinsics, repr_simd, stdarch_nvptx)
+    feature(abi_unadjusted, asm_experimental_arch, core_intrinsics, f16, gpu_intrinsics),
+    feature(gpu_launch_sized_workgroup_mem, link_llvm_intrinsics, repr_simd, stdarch_nvptx)
 )]
 #![cfg_attr(
     any(target_arch = "amdgpu", target_arch = "nvptx64"),
@@ -26,7 +33,7 @@ mod launch;
 mod number;
 
 pub use launch::{Geometry, GeometryError};
-pub use number::{bf16_to_f32, f32_to_bf16, number_to_bf16};
+pub use number::{bf16_to_f32, f32_to_bf16, fp8_to_f32, number_to_bf16};
 
 /// Values of `CARGO_CFG_TARGET_ARCH` for which kernels exist: a build script turns them into `cfg(gpu)`.
 pub const GPU_ARCHES: &[&str] = &["amdgpu", "nvptx64"];

@@ -1,4 +1,5 @@
-//! bf16 in plain bits: the chip has no conversion to bf16, so kernels and tests of kernels do it in integers. Not a number type.
+//! Numbers in plain bits: bf16, which the chip has no conversion to, so that kernels and tests of kernels do it in integers, and 8-bit floats
+//! for a machine without them. No number types.
 
 /// The f32 with the same value; exact.
 #[inline(always)]
@@ -18,6 +19,16 @@ pub const fn f32_to_bf16(x: f32) -> u16 {
 pub const fn number_to_bf16(x: f32) -> u16 {
     let u = x.to_bits();
     (u.wrapping_add(0x7fff + ((u >> 16) & 1)) >> 16) as u16
+}
+
+/// The f32 of an OCP e4m3fn; exact. `0x7f` and `0xff` are no numbers.
+#[inline(always)]
+pub const fn fp8_to_f32(code: u8) -> f32 {
+    let magnitude = code as u32 & 0x7f;
+    // The fields of an f32 with another bias: 2^120 makes up for it, below the smallest normal number as well.
+    let value = f32::from_bits(magnitude << 20) * f32::from_bits((127 + 120) << 23);
+    let value = if magnitude == 0x7f { f32::NAN } else { value };
+    f32::from_bits(value.to_bits() | (code as u32 & 0x80) << 24)
 }
 
 #[cfg(test)]
@@ -46,6 +57,26 @@ mod tests {
         for x in 0..=u16::MAX {
             let back = f32_to_bf16(bf16_to_f32(x));
             assert!(back == x || (bf16_to_f32(x).is_nan() && back == x | 0x40), "{x:#06x} came back as {back:#06x}");
+        }
+    }
+
+    #[test]
+    fn e4m3_is_its_fields() {
+        for code in 0..=u8::MAX {
+            let (exponent, mantissa) = (i32::from(code >> 3 & 15), f64::from(code & 7));
+            let power = |e: i32| f64::from_bits(((e + 1023) as u64) << 52);
+            let magnitude =
+                if exponent == 0 { mantissa / 8.0 * power(-6) } else { (1.0 + mantissa / 8.0) * power(exponent - 7) };
+            let want = if code & 0x80 == 0 { magnitude } else { -magnitude };
+            let got = fp8_to_f32(code);
+            if code & 0x7f == 0x7f {
+                assert!(got.is_nan(), "{code:#04x}");
+            } else {
+                assert!(
+                    f64::from(got) == want && got.is_sign_negative() == (code >= 0x80),
+                    "{code:#04x}: {got}, {want}"
+                );
+            }
         }
     }
 }

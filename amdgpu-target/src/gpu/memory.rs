@@ -122,6 +122,12 @@ pub fn unpack_bf16(word: u32) -> [f32; 2] {
     [bf16_to_f32(word as u16), f32::from_bits(word & 0xffff_0000)]
 }
 
+/// The f32 with the value of an IEEE half in plain bits; exact, subnormal ones included.
+#[inline(always)]
+pub fn f16_to_f32(bits: u16) -> f32 {
+    f16::from_bits(bits) as f32
+}
+
 /// A dword of two bf16, `lo` at the lower address.
 #[inline(always)]
 pub fn pack_bf16(lo: f32, hi: f32) -> u32 {

@@ -4,7 +4,7 @@
 //! [`swiglu`], [`linear`] (down), [`residual_add`]; at the end [`rmsnorm`], [`linear`] (lm_head), [`argmax`] or [`top_k`].
 //! Several tokens take several of these at once: [`linear::qkv`], [`prepare_heads`] (both norms, where there are any, rotations and the append),
 //! [`linear::gated`] (gate, up, SwiGLU), and products that add to the residual stream.
-//! [`decode`] is all of it for one token, fused.
+//! [`decode`] is all of it for one token, fused. [`format`] says what the codes of quantized weights mean.
 //!
 //! Dtypes: residual stream and outputs of matrix products f32; inputs of matrix products, weights and KV cache bf16; logits f32.
 //! Shapes use the letters of docs/NUMERICS.md. Every pointer an argument names is aligned to 16 bytes unless its contract says less;
@@ -21,6 +21,7 @@ pub mod attention;
 pub mod bias_add;
 pub mod decode;
 pub mod embed;
+pub mod format;
 pub mod head_norm;
 pub mod kv_append;
 pub mod linear;
@@ -37,6 +38,11 @@ pub use contract::{Field, Kernel};
 /// Every kernel of the code object with the layout of its arguments and the size of its workgroups.
 pub const KERNELS: &[Kernel] = &[
     Kernel { name: embed::NAME, fields: embed::Args::FIELDS, waves: embed::WAVES },
+    embed::quantized::kernel(0),
+    embed::quantized::kernel(1),
+    embed::quantized::kernel(2),
+    embed::quantized::kernel(3),
+    embed::quantized::kernel(4),
     Kernel { name: rmsnorm::NAME_WAVE, fields: rmsnorm::Args::FIELDS, waves: rmsnorm::ROWS },
     Kernel { name: rmsnorm::NAME_WORKGROUP, fields: rmsnorm::Args::FIELDS, waves: rmsnorm::WAVES },
     Kernel { name: linear::NAME_PLAIN, fields: linear::Args::FIELDS, waves: linear::PLAIN_WAVES },
@@ -52,6 +58,16 @@ pub const KERNELS: &[Kernel] = &[
     Kernel { name: linear::qkv::NAME_N128_T128, fields: linear::qkv::Args::FIELDS, waves: linear::TILE_WAVES },
     Kernel { name: linear::gated::NAME_N128_T64, fields: linear::gated::Args::FIELDS, waves: linear::TILE_WAVES },
     Kernel { name: linear::gated::NAME_N128_T128, fields: linear::gated::Args::FIELDS, waves: linear::TILE_WAVES },
+    linear::quantized::plain(0),
+    linear::quantized::gemv(0),
+    linear::quantized::plain(1),
+    linear::quantized::gemv(1),
+    linear::quantized::plain(2),
+    linear::quantized::gemv(2),
+    linear::quantized::plain(3),
+    linear::quantized::gemv(3),
+    linear::quantized::plain(4),
+    linear::quantized::gemv(4),
     Kernel { name: bias_add::NAME, fields: bias_add::Args::FIELDS, waves: bias_add::WAVES },
     Kernel { name: head_norm::NAME_D64, fields: head_norm::Args::FIELDS, waves: head_norm::WAVES },
     Kernel { name: head_norm::NAME_D128, fields: head_norm::Args::FIELDS, waves: head_norm::WAVES },

@@ -3,6 +3,20 @@
 use super::wmma::{Acc, Fragment};
 use crate::gpu::memory::{B64, B128};
 
+/// Two f32 as the conversion returns them.
+#[repr(simd)]
+#[derive(Clone, Copy)]
+pub struct Pair([f32; 2]);
+
+impl Pair {
+    /// Both, the low one first.
+    #[inline(always)]
+    pub fn to_array(self) -> [f32; 2] {
+        // SAFETY: a vector of two f32 has the size and bytes of an array of two f32.
+        unsafe { core::mem::transmute(self) }
+    }
+}
+
 #[allow(improper_ctypes, reason = "LLVM intrinsics take vectors by value; no C ABI is involved")]
 // SAFETY: names and types are those of LLVM 22's AMDGPU intrinsics for gfx12; a wrong one fails at instruction selection.
 unsafe extern "unadjusted" {
@@ -14,6 +28,9 @@ unsafe extern "unadjusted" {
     pub safe fn rsq(x: f32) -> f32;
     #[link_name = "llvm.amdgcn.sqrt.f32"]
     pub safe fn sqrt(x: f32) -> f32;
+    /// The two e4m3 in the low or the high half of `x`; `high` is a literal.
+    #[link_name = "llvm.amdgcn.cvt.pk.f32.fp8"]
+    pub safe fn cvt_pk_f32_fp8(x: u32, high: bool) -> Pair;
     #[link_name = "llvm.amdgcn.s.wait.dscnt"]
     pub safe fn s_wait_dscnt(count: i16);
     #[link_name = "llvm.amdgcn.s.wait.storecnt"]

@@ -16,7 +16,7 @@ pub use lane::{
     workgroup_z,
 };
 pub(super) use lane::{reduce, reduce_group};
-pub use math::{max, pack_bf16_number};
+pub use math::{max, pack_bf16_number, unpack_fp8};
 pub(super) use sync::pause;
 pub use sync::{barrier, end_wave, schedule_fence};
 pub use wmma::{

@@ -4,6 +4,7 @@
 mod grid;
 mod intrinsics;
 mod lane;
+mod math;
 mod mma;
 mod sync;
 
@@ -15,6 +16,7 @@ pub use lane::{
     workgroup_z,
 };
 pub(super) use lane::{reduce, reduce_group};
+pub use math::unpack_fp8;
 pub use mma::{
     ACC_COLUMNS, ACC_RUN, Acc, Fragment, acc_across_rows, acc_column, acc_column_of, acc_column_sums, acc_row,
     acc_to_array, lds_place_a, pair_chunk, pair_half_rows, pair_operand_row, pair_row, store_run, store_run_bf16,

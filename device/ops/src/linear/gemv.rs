@@ -1,35 +1,130 @@
-//! Matrix product for one token: streams W once, as wide as the machine reads.
+//! Matrix product for one token: streams W once, as wide as the machine reads, whatever its elements are stored as. One generic product;
+//! the kernel of bf16 is here, those of quantized weights are in `quantized.rs`.
+
+use core::marker::PhantomData;
 
 use amdgpu_target::gpu::{
     B128, fma, lane_idx, load_offset, store, unpack_bf16, wave_idx, wave_sum, workgroup_x, workgroup_y,
 };
 
-const ROWS: usize = super::GEMV_ROWS as usize;
-/// Elements of K one step of a wave covers: 8 per lane.
-const STEP: u32 = 256;
+use crate::format::{Bf16, Format, Matrix, Row, Scale};
 
-/// Adds the products of 8 elements per lane at `i` (in units of 8 elements) for each row.
+const ROWS: usize = super::GEMV_ROWS as usize;
+
+/// What one lane has of a step: the codes of [`Format::ELEMENTS`] elements of each row, their scales, and the activations.
+struct Step<const PIECES: usize> {
+    codes: [B128; ROWS],
+    scales: [Scale; ROWS],
+    x: [B128; PIECES],
+}
+
+/// Loads this lane's part of a step, from element `at` on.
+///
+/// # Safety
+/// 1. Each of `rows`, and `x`, holds the elements there; `x` is 16-byte aligned.
 #[inline(always)]
-fn accumulate(sum: &mut [f32; ROWS], w: &[B128; ROWS], x: B128) {
-    let x = x.words().map(unpack_bf16);
-    for row in 0..ROWS {
-        let w = w[row].words().map(unpack_bf16);
-        for e in 0..4 {
-            sum[row] = fma(w[e][1], x[e][1], fma(w[e][0], x[e][0], sum[row]));
-        }
+unsafe fn load<F: Format, const PIECES: usize>(rows: &[Row<F>; ROWS], x: *const B128, at: u32) -> Step<PIECES> {
+    const { assert!(PIECES == F::PIECES) };
+    Step {
+        codes: rows.map(|row| {
+            // SAFETY: point 1 is the caller's.
+            unsafe { row.codes(at) }
+        }),
+        scales: rows.map(|row| {
+            // SAFETY: as above.
+            unsafe { row.group(at) }
+        }),
+        x: core::array::from_fn(|piece| {
+            // SAFETY: as above; a piece of bf16 is 16 bytes.
+            unsafe { load_offset(x, at * 2 + piece as u32 * 16) }
+        }),
     }
 }
 
-/// Loads 8 elements per lane of each row, `offset` bytes from its start.
+/// Adds the products of a step for each row: those of a group are added up before its scale is applied.
+#[inline(always)]
+fn accumulate<F: Format, const PIECES: usize>(sum: &mut [f32; ROWS], step: &Step<PIECES>) {
+    let mut products = if F::GROUPS { [0.0; ROWS] } else { *sum };
+    let mut all = 0.0;
+    for piece in 0..PIECES {
+        let words = step.x[piece].words().map(unpack_bf16);
+        let x: [f32; 8] = core::array::from_fn(|e| words[e / 2][e % 2]);
+        if F::MINIMUMS {
+            x.iter().for_each(|x| all += x);
+        }
+        for row in 0..ROWS {
+            let w = F::piece(step.codes[row], piece);
+            for e in 0..8 {
+                products[row] = fma(w[e], x[e], products[row]);
+            }
+        }
+    }
+    if !F::GROUPS {
+        *sum = products;
+        return;
+    }
+    for row in 0..ROWS {
+        let Scale { factor, minimum } = step.scales[row];
+        if F::MINIMUMS {
+            sum[row] = fma(minimum, all, sum[row]);
+        }
+        sum[row] = fma(factor, products[row], sum[row]);
+    }
+}
+
+/// Four rows of W by one wave, for the token of workgroup y.
 ///
 /// # Safety
-/// 1. Each of `rows` holds 8 bf16 there, 16-byte aligned.
+/// 1. `w` holds what [`Matrix`] says, `n` rows; `x` `[T, K]` bf16 and `y` `[T, N]` f32 as the kernels' contracts say.
+/// 2. Launched with `geometry_gemv(T, N)`; `PIECES` is the format's.
 #[inline(always)]
-unsafe fn load_rows(rows: &[*const B128; ROWS], offset: u32) -> [B128; ROWS] {
-    rows.map(|row| {
-        // SAFETY: point 1 is the caller's.
-        unsafe { load_offset(row, offset) }
-    })
+pub(super) unsafe fn gemv<F: Format, const PIECES: usize>(w: Matrix<F>, x: *const u16, y: *mut f32, n: u32) {
+    let first = (workgroup_x() * super::GEMV_WAVES + wave_idx()) * super::GEMV_ROWS;
+    let t = workgroup_y() as usize;
+    if first >= n {
+        return;
+    }
+    let rows: [Row<F>; ROWS] = core::array::from_fn(|i| w.row((first + i as u32).min(n - 1)));
+    let x = x.cast::<B128>().wrapping_add(t * (w.k as usize / 8));
+    let lane = lane_idx();
+    // SAFETY: the row is below N: point 1.
+    let row_scale = unsafe { w.row((first + lane % super::GEMV_ROWS).min(n - 1)).scale() };
+    let step = 32 * F::ELEMENTS;
+    let mut sum = [0.0f32; ROWS];
+    let mut i = 0;
+    while i + 2 * step <= w.k {
+        let at = i + lane * F::ELEMENTS;
+        // SAFETY: both steps lie below K: point 1.
+        let now = unsafe { load::<F, PIECES>(&rows, x, at) };
+        // SAFETY: as above.
+        let next = unsafe { load::<F, PIECES>(&rows, x, at + step) };
+        accumulate::<F, PIECES>(&mut sum, &now);
+        accumulate::<F, PIECES>(&mut sum, &next);
+        i += 2 * step;
+    }
+    // What is left is less than two steps and a multiple of 64, so whole groups of lanes have all their elements or none.
+    while i < w.k {
+        let at = i + lane * F::ELEMENTS;
+        if at < w.k {
+            // SAFETY: this lane's elements lie below K: point 1.
+            let last = unsafe { load::<F, PIECES>(&rows, x, at) };
+            accumulate::<F, PIECES>(&mut sum, &last);
+        }
+        i += step;
+    }
+    let sum = sum.map(wave_sum);
+    let mine = if lane & 1 == 0 {
+        if lane & 2 == 0 { sum[0] } else { sum[2] }
+    } else if lane & 2 == 0 {
+        sum[1]
+    } else {
+        sum[3]
+    };
+    if lane < super::GEMV_ROWS && first + lane < n {
+        let mine = if F::ROW_SCALES { mine * row_scale } else { mine };
+        // SAFETY: t < T by point 2 and first + lane < N; each element belongs to one lane.
+        unsafe { store(y, t * n as usize + (first + lane) as usize, mine) };
+    }
 }
 
 /// Matrix product, GEMV: y[t,n] = Σ_k x[t,k] · w[n,k]
@@ -58,56 +153,7 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_gemv(
     n: u32,
     k: u32,
 ) {
-    let first = (workgroup_x() * super::GEMV_WAVES + wave_idx()) * super::GEMV_ROWS;
-    let t = workgroup_y() as usize;
-    if first >= n {
-        return;
-    }
-    let mut rows = [w.cast::<B128>(); ROWS];
-    for (i, row) in rows.iter_mut().enumerate() {
-        let index = (first + i as u32).min(n - 1);
-        *row = row.wrapping_add(index as usize * (k as usize / 8));
-    }
-    let x = x.cast::<B128>().wrapping_add(t * (k as usize / 8));
-    let lane = lane_idx();
-    let mut sum = [0.0f32; ROWS];
-    let mut i = 0;
-    while i + 2 * STEP <= k {
-        let at = i * 2 + lane * 16;
-        // SAFETY: the step covers 2 · STEP ≤ K − i elements: point 1.
-        let w0 = unsafe { load_rows(&rows, at) };
-        // SAFETY: as above.
-        let x0 = unsafe { load_offset(x, at) };
-        // SAFETY: as above, for the second half of the step.
-        let w1 = unsafe { load_rows(&rows, at + STEP * 2) };
-        // SAFETY: as above.
-        let x1 = unsafe { load_offset(x, at + STEP * 2) };
-        accumulate(&mut sum, &w0, x0);
-        accumulate(&mut sum, &w1, x1);
-        i += 2 * STEP;
-    }
-    // What is left is less than two steps and a multiple of 64, so whole groups of 8 lanes have 8 elements or none.
-    while i < k {
-        if i + lane * 8 < k {
-            let at = i * 2 + lane * 16;
-            // SAFETY: this lane's 8 elements lie below K: point 1.
-            let w0 = unsafe { load_rows(&rows, at) };
-            // SAFETY: as above.
-            let x0 = unsafe { load_offset(x, at) };
-            accumulate(&mut sum, &w0, x0);
-        }
-        i += STEP;
-    }
-    let sum = sum.map(wave_sum);
-    let mine = if lane & 1 == 0 {
-        if lane & 2 == 0 { sum[0] } else { sum[2] }
-    } else if lane & 2 == 0 {
-        sum[1]
-    } else {
-        sum[3]
-    };
-    if lane < super::GEMV_ROWS && first + lane < n {
-        // SAFETY: t < T by point 2 and first + lane < N; each element belongs to one lane.
-        unsafe { store(y, t * n as usize + (first + lane) as usize, mine) };
-    }
+    let w = Matrix::<Bf16> { codes: w.cast(), scales: w, minimums: w, k, group_log2: 0, format: PhantomData };
+    // SAFETY: points 1 and 2.
+    unsafe { gemv::<Bf16, 1>(w, x, y, n) };
 }

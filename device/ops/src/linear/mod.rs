@@ -1,7 +1,7 @@
 //! Matrix product with a weight as the checkpoint stores it: y = x·Wᵀ, bf16 in, f32 out. Kernels with one set of arguments: a plain
 //! one (the baseline), GEMV for one token, matrix instructions for several: a first one of one tile shape, and those that are taken, of
-//! three shapes, which can also add to what is there. It is also lm_head. [`qkv`] and [`gated`] are several matrices in one launch. No
-//! bias, no quantized weights.
+//! three shapes, which can also add to what is there. It is also lm_head. [`qkv`] and [`gated`] are several matrices in one launch,
+//! [`quantized`] has the kernels of weights that are not bf16. No bias.
 
 #[cfg(gpu)]
 mod gemv;
@@ -15,6 +15,7 @@ mod wmma;
 
 pub mod gated;
 pub mod qkv;
+pub mod quantized;
 
 use amdgpu_target::Geometry;
 

@@ -1,6 +1,62 @@
-//! Matrix product, first rung: the definition, one lane per output. The baseline every faster one is compared with.
+//! Matrix product, first rung: the definition, one lane per output. The baseline every faster one is compared with. One generic product;
+//! the kernel of bf16 is here, those of quantized weights are in `quantized.rs`.
+
+use core::marker::PhantomData;
 
 use amdgpu_target::gpu::{B128, fma, item_idx, load, store, unpack_bf16, workgroup_x, workgroup_y};
+
+use crate::format::{Bf16, Format, Matrix};
+
+/// One output by each lane, for the token of workgroup y.
+///
+/// # Safety
+/// 1. `w` holds what [`Matrix`] says, `n` rows; `x` `[T, K]` bf16 and `y` `[T, N]` f32 as the kernels' contracts say.
+/// 2. Launched with `geometry_plain(T, N)`; `PIECES` is the format's.
+#[inline(always)]
+pub(super) unsafe fn plain<F: Format, const PIECES: usize>(w: Matrix<F>, x: *const u16, y: *mut f32, n: u32) {
+    const { assert!(PIECES == F::PIECES) };
+    let row = workgroup_x() * (super::PLAIN_WAVES * 32) + item_idx();
+    let t = workgroup_y() as usize;
+    if row >= n {
+        return;
+    }
+    let x = x.wrapping_add(t * w.k as usize).cast::<B128>();
+    let k = w.k;
+    let w = w.row(row);
+    let mut sum = 0.0f32;
+    for at in (0..k).step_by(F::ELEMENTS as usize) {
+        // SAFETY: row < N, and the elements from `at` on are of the K of its row: point 1.
+        let codes = unsafe { w.codes(at) };
+        let mut products = if F::GROUPS { 0.0 } else { sum };
+        let mut all = 0.0;
+        for piece in 0..PIECES {
+            // SAFETY: t < T by point 2, else as above.
+            let words = unsafe { load(x, at as usize / 8 + piece) }.words().map(unpack_bf16);
+            let w = F::piece(codes, piece);
+            for e in 0..8 {
+                let x = words[e / 2][e % 2];
+                products = fma(w[e], x, products);
+                all += x;
+            }
+        }
+        if !F::GROUPS {
+            sum = products;
+            continue;
+        }
+        // SAFETY: as the codes.
+        let scale = unsafe { w.group(at) };
+        if F::MINIMUMS {
+            sum = fma(scale.minimum, all, sum);
+        }
+        sum = fma(scale.factor, products, sum);
+    }
+    if F::ROW_SCALES {
+        // SAFETY: row < N: point 1.
+        sum *= unsafe { w.scale() };
+    }
+    // SAFETY: t < T and row < N; each element belongs to one lane.
+    unsafe { store(y, t * n as usize + row as usize, sum) };
+}
 
 /// Matrix product, plain: y[t,n] = Σ_k x[t,k] · w[n,k]
 ///
@@ -27,24 +83,7 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_plain(
     n: u32,
     k: u32,
 ) {
-    let row = workgroup_x() * (super::PLAIN_WAVES * 32) + item_idx();
-    let t = workgroup_y() as usize;
-    if row >= n {
-        return;
-    }
-    let w = w.wrapping_add(row as usize * k as usize).cast::<B128>();
-    let x = x.wrapping_add(t * k as usize).cast::<B128>();
-    let mut sum = 0.0f32;
-    for i in 0..k as usize / 8 {
-        // SAFETY: row < N, and i counts 8 of the K elements of its row: point 1.
-        let a = unsafe { load(w, i) }.words();
-        // SAFETY: t < T by point 2, else as above.
-        let b = unsafe { load(x, i) }.words();
-        for e in 0..4 {
-            let ([a0, a1], [b0, b1]) = (unpack_bf16(a[e]), unpack_bf16(b[e]));
-            sum = fma(a1, b1, fma(a0, b0, sum));
-        }
-    }
-    // SAFETY: t < T and row < N; each element belongs to one lane.
-    unsafe { store(y, t * n as usize + row as usize, sum) };
+    let w = Matrix::<Bf16> { codes: w.cast(), scales: w, minimums: w, k, group_log2: 0, format: PhantomData };
+    // SAFETY: points 1 and 2.
+    unsafe { plain::<Bf16, 1>(w, x, y, n) };
 }

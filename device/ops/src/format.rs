@@ -1,0 +1,279 @@
+//! How a matrix's elements are stored, and what its codes mean: the one place on the device that knows. A row's codes are read 16 bytes at
+//! a time and come out as exact f32; scales are read apart and applied by whoever multiplies. No kernel, no product.
+//!
+//! The layout is that of docs/QUANTIZATION.md. 16 bytes hold whole [`Format::PIECES`] of eight consecutive elements, so that each goes with one
+//! 16-byte load of bf16 activations. A group has 32 elements at least: what one lane loads at once has one scale.
+
+/// How elements are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// bf16, no scales.
+    Bf16,
+    /// i8, an f32 scale per row.
+    Int8,
+    /// i8, an f16 scale per group.
+    Int8Group,
+    /// Nibbles around 8, an f16 scale per group.
+    Int4,
+    /// Nibbles, an f16 scale and an f16 minimum per group.
+    Int4Minimum,
+    /// OCP e4m3fn, an f32 scale per row.
+    Fp8,
+}
+
+/// What scales a row has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scales {
+    /// None.
+    None,
+    /// One f32.
+    Row,
+    /// An f16 per group.
+    Group,
+    /// An f16 per group, and as many minimums.
+    GroupMinimum,
+}
+
+impl Stored {
+    /// Bits of a code.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::Bf16 => 16,
+            Self::Int8 | Self::Int8Group | Self::Fp8 => 8,
+            Self::Int4 | Self::Int4Minimum => 4,
+        }
+    }
+
+    /// Elements in 16 bytes of codes: 8, 16 or 32.
+    pub const fn elements(self) -> u32 {
+        128 / self.bits()
+    }
+
+    /// What scales a row has.
+    pub const fn scales(self) -> Scales {
+        match self {
+            Self::Bf16 => Scales::None,
+            Self::Int8 | Self::Fp8 => Scales::Row,
+            Self::Int8Group | Self::Int4 => Scales::Group,
+            Self::Int4Minimum => Scales::GroupMinimum,
+        }
+    }
+}
+
+#[cfg(gpu)]
+mod device {
+    use core::marker::PhantomData;
+
+    use amdgpu_target::gpu::{B128, f16_to_f32, load, load_offset, unpack_bf16, unpack_fp8};
+
+    use super::{Scales, Stored};
+
+    /// A way of storing elements, as a type.
+    pub trait Format: Copy {
+        /// Which.
+        const STORED: Stored;
+        /// Elements in 16 bytes of codes.
+        const ELEMENTS: u32 = Self::STORED.elements();
+        /// Pieces of eight elements in 16 bytes of codes: 1, 2 or 4.
+        const PIECES: usize = Self::ELEMENTS as usize / 8;
+        /// Whether a row's elements have scales of their own groups; else the whole row has one, or none.
+        const GROUPS: bool = matches!(Self::STORED.scales(), Scales::Group | Scales::GroupMinimum);
+        /// Whether the whole row has a scale.
+        const ROW_SCALES: bool = matches!(Self::STORED.scales(), Scales::Row);
+        /// Whether groups have minimums.
+        const MINIMUMS: bool = matches!(Self::STORED.scales(), Scales::GroupMinimum);
+
+        /// Elements 8·`piece` to 8·`piece` + 7 of those in `codes`, without scale: exact. `piece` is below [`Format::PIECES`].
+        fn piece(codes: B128, piece: usize) -> [f32; 8];
+    }
+
+    /// [`Stored::Bf16`].
+    #[derive(Clone, Copy)]
+    pub struct Bf16;
+    /// [`Stored::Int8`].
+    #[derive(Clone, Copy)]
+    pub struct Int8;
+    /// [`Stored::Int8Group`].
+    #[derive(Clone, Copy)]
+    pub struct Int8Group;
+    /// [`Stored::Int4`].
+    #[derive(Clone, Copy)]
+    pub struct Int4;
+    /// [`Stored::Int4Minimum`].
+    #[derive(Clone, Copy)]
+    pub struct Int4Minimum;
+    /// [`Stored::Fp8`].
+    #[derive(Clone, Copy)]
+    pub struct Fp8;
+
+    impl Format for Bf16 {
+        const STORED: Stored = Stored::Bf16;
+        #[inline(always)]
+        fn piece(codes: B128, _piece: usize) -> [f32; 8] {
+            let words = codes.words().map(unpack_bf16);
+            core::array::from_fn(|e| words[e / 2][e % 2])
+        }
+    }
+    impl Format for Int8 {
+        const STORED: Stored = Stored::Int8;
+        #[inline(always)]
+        fn piece(codes: B128, piece: usize) -> [f32; 8] {
+            signed_bytes(codes, piece)
+        }
+    }
+    impl Format for Int8Group {
+        const STORED: Stored = Stored::Int8Group;
+        #[inline(always)]
+        fn piece(codes: B128, piece: usize) -> [f32; 8] {
+            signed_bytes(codes, piece)
+        }
+    }
+    impl Format for Int4 {
+        const STORED: Stored = Stored::Int4;
+        #[inline(always)]
+        fn piece(codes: B128, piece: usize) -> [f32; 8] {
+            // q − 8 in two's complement is q with its highest bit turned: one operation for eight codes.
+            nibbles(codes, piece, |word, shift| (((word ^ 0x8888_8888) << (28 - shift)) as i32 >> 28) as f32)
+        }
+    }
+    impl Format for Int4Minimum {
+        const STORED: Stored = Stored::Int4Minimum;
+        #[inline(always)]
+        fn piece(codes: B128, piece: usize) -> [f32; 8] {
+            nibbles(codes, piece, |word, shift| (word >> shift & 15) as f32)
+        }
+    }
+    impl Format for Fp8 {
+        const STORED: Stored = Stored::Fp8;
+        #[inline(always)]
+        fn piece(codes: B128, piece: usize) -> [f32; 8] {
+            let words = codes.words();
+            let [a, b] = [words[2 * piece], words[2 * piece + 1]].map(unpack_fp8);
+            core::array::from_fn(|e| if e < 4 { a[e] } else { b[e - 4] })
+        }
+    }
+
+    #[inline(always)]
+    fn signed_bytes(codes: B128, piece: usize) -> [f32; 8] {
+        let words = codes.words();
+        core::array::from_fn(|e| {
+            let word = words[2 * piece + e / 4];
+            ((word << (24 - 8 * (e as u32 % 4))) as i32 >> 24) as f32
+        })
+    }
+
+    /// `value` of a word and the shift of each nibble: elements 0 to 15 are the low ones of the 16 bytes, 16 to 31 the high ones.
+    #[inline(always)]
+    fn nibbles(codes: B128, piece: usize, value: impl Fn(u32, u32) -> f32) -> [f32; 8] {
+        let words = codes.words();
+        core::array::from_fn(|e| {
+            let word = words[2 * (piece % 2) + e / 4];
+            value(word, 8 * (e as u32 % 4) + 4 * (piece as u32 / 2))
+        })
+    }
+
+    /// A matrix `[N, K]` where it is stored.
+    #[derive(Clone, Copy)]
+    pub struct Matrix<F> {
+        /// Codes, 16-byte aligned.
+        pub codes: *const B128,
+        /// f32 `[N]` or f16 `[N, K/G]`; not read where the format has none.
+        pub scales: *const u16,
+        /// f16 `[N, K/G]`; not read where the format has none.
+        pub minimums: *const u16,
+        /// K, a multiple of 64 and of G.
+        pub k: u32,
+        /// log2 G: 5, 6 or 7; not used where the format has no groups.
+        pub group_log2: u32,
+        /// The format.
+        pub format: PhantomData<F>,
+    }
+
+    /// A row of a [`Matrix`].
+    #[derive(Clone, Copy)]
+    pub struct Row<F> {
+        codes: *const B128,
+        scales: *const u16,
+        minimums: *const u16,
+        group_log2: u32,
+        format: PhantomData<F>,
+    }
+
+    /// What the elements of a group are multiplied with, and what is added to each.
+    #[derive(Clone, Copy)]
+    pub struct Scale {
+        /// The factor.
+        pub factor: f32,
+        /// What is added after it; 0 but for formats with minimums.
+        pub minimum: f32,
+    }
+
+    impl<F: Format> Matrix<F> {
+        /// Row `row`. Reads nothing.
+        #[inline(always)]
+        pub fn row(&self, row: u32) -> Row<F> {
+            let row = row as usize;
+            let scales = match F::STORED.scales() {
+                Scales::None => 0,
+                Scales::Row => 2 * row,
+                Scales::Group | Scales::GroupMinimum => row * (self.k >> self.group_log2) as usize,
+            };
+            Row {
+                codes: self.codes.wrapping_add(row * (self.k / F::ELEMENTS) as usize),
+                scales: self.scales.wrapping_add(scales),
+                minimums: self.minimums.wrapping_add(if F::MINIMUMS { scales } else { 0 }),
+                group_log2: self.group_log2,
+                format: PhantomData,
+            }
+        }
+    }
+
+    impl<F: Format> Row<F> {
+        /// The codes of elements `at` to `at` + [`Format::ELEMENTS`] − 1; `at` is a multiple of that.
+        ///
+        /// # Safety
+        /// 1. The row is one of a matrix that holds what [`Matrix`] says, and these elements lie below K.
+        #[inline(always)]
+        pub unsafe fn codes(self, at: u32) -> B128 {
+            // SAFETY: point 1 is the caller's; 16 bytes of codes are ELEMENTS elements.
+            unsafe { load_offset(self.codes, at / F::ELEMENTS * 16) }
+        }
+
+        /// Scale and minimum of the group of element `at`; 1 and 0 where the format has no groups.
+        ///
+        /// # Safety
+        /// 1. The row is one of a matrix that holds what [`Matrix`] says, and `at` lies below K.
+        #[inline(always)]
+        pub unsafe fn group(self, at: u32) -> Scale {
+            if !F::GROUPS {
+                return Scale { factor: 1.0, minimum: 0.0 };
+            }
+            let offset = (at >> self.group_log2) * 2;
+            // SAFETY: point 1 is the caller's; a scale is 2 bytes.
+            let factor = f16_to_f32(unsafe { load_offset(self.scales, offset) });
+            let minimum = if F::MINIMUMS {
+                // SAFETY: as above, for the minimums.
+                f16_to_f32(unsafe { load_offset(self.minimums, offset) })
+            } else {
+                0.0
+            };
+            Scale { factor, minimum }
+        }
+
+        /// The scale of the whole row; 1 where groups have theirs, or elements need none.
+        ///
+        /// # Safety
+        /// 1. The row is one of a matrix that holds what [`Matrix`] says.
+        #[inline(always)]
+        pub unsafe fn scale(self) -> f32 {
+            match F::STORED.scales() {
+                // SAFETY: point 1 is the caller's; the scale of a row is an f32, 4-byte aligned.
+                Scales::Row => unsafe { load(self.scales.cast::<f32>(), 0) },
+                Scales::None | Scales::Group | Scales::GroupMinimum => 1.0,
+            }
+        }
+    }
+}
+
+#[cfg(gpu)]
+pub use device::{Bf16, Format, Fp8, Int4, Int4Minimum, Int8, Int8Group, Matrix, Row, Scale};

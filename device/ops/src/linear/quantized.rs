@@ -1,0 +1,177 @@
+//! Matrix products with quantized weights: y = x·Wᵀ, activations bf16, codes and scales as docs/QUANTIZATION.md lays them out. The kernels'
+//! bodies are those of bf16; what codes mean is in `format.rs`. No kernel here knows a whole row decoded: scales are applied to sums.
+
+use amdgpu_target::Geometry;
+
+use crate::contract::{Address, Kernel, args};
+use crate::format::Stored;
+
+args! {
+    /// Arguments of all kernels of this file.
+    pub struct Args {
+        /// Codes of `[N, K]`, row-major; 16-byte aligned.
+        pub codes: Address,
+        /// f32 `[N]` or f16 `[N, K/G]`; 4-byte aligned.
+        pub scales: Address,
+        /// f16 `[N, K/G]`, for [`Stored::Int4Minimum`]; others do not read it.
+        pub minimums: Address,
+        /// `[T, K]` bf16, row-major.
+        pub x: Address,
+        /// `[T, N]` f32, row-major.
+        pub y: Address,
+        /// T, at least 1.
+        pub tokens: u32,
+        /// N, at least 1; not a multiple of anything.
+        pub n: u32,
+        /// K, a multiple of 64 and of G, at least 64.
+        pub k: u32,
+        /// log2 G: 5, 6 or 7; not used where a row has one scale.
+        pub group_log2: u32,
+    }
+}
+
+/// The kernels of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names {
+    /// The format.
+    pub stored: Stored,
+    /// First rung, any T: one lane per output; geometry as [`super::geometry_plain`].
+    pub plain: &'static str,
+    /// Any T, W once per token; geometry as [`super::geometry_gemv`].
+    pub gemv: &'static str,
+}
+
+/// All formats but bf16.
+pub const NAMES: [Names; 5] = [
+    Names { stored: Stored::Int8, plain: "linear_int8_plain", gemv: "linear_int8_gemv" },
+    Names { stored: Stored::Int8Group, plain: "linear_int8g_plain", gemv: "linear_int8g_gemv" },
+    Names { stored: Stored::Int4, plain: "linear_int4_plain", gemv: "linear_int4_gemv" },
+    Names { stored: Stored::Int4Minimum, plain: "linear_int4m_plain", gemv: "linear_int4m_gemv" },
+    Names { stored: Stored::Fp8, plain: "linear_fp8_plain", gemv: "linear_fp8_gemv" },
+];
+
+/// The kernels of a format; `None` for bf16, whose arguments are others.
+pub fn names(stored: Stored) -> Option<&'static Names> {
+    NAMES.iter().find(|names| names.stored == stored)
+}
+
+pub(crate) const fn plain(index: usize) -> Kernel {
+    Kernel { name: NAMES[index].plain, fields: Args::FIELDS, waves: super::PLAIN_WAVES }
+}
+
+pub(crate) const fn gemv(index: usize) -> Kernel {
+    Kernel { name: NAMES[index].gemv, fields: Args::FIELDS, waves: super::GEMV_WAVES }
+}
+
+/// Geometry of [`Names::plain`].
+pub const fn geometry_plain(tokens: u32, n: u32) -> Geometry {
+    super::geometry_plain(tokens, n)
+}
+
+/// Geometry of [`Names::gemv`].
+pub const fn geometry_gemv(tokens: u32, n: u32) -> Geometry {
+    super::geometry_gemv(tokens, n)
+}
+
+#[cfg(gpu)]
+mod kernel {
+    use core::marker::PhantomData;
+
+    use super::super::{gemv::gemv, plain::plain};
+    use crate::format::{Fp8, Int4, Int4Minimum, Int8, Int8Group, Matrix};
+
+    /// Defines the kernels of one matrix: body, name, format, the format's pieces.
+    macro_rules! kernels {
+        ($($(#[$doc:meta])* $body:ident $name:ident: $format:ty, $pieces:literal;)*) => {$(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// 1. The pointers hold what *Input* and *Output* say, 16-byte aligned, scales 4.  2. Launched with the geometry named above.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "gpu-kernel" fn $name(
+                codes: *const u8,
+                scales: *const u16,
+                minimums: *const u16,
+                x: *const u16,
+                y: *mut f32,
+                _tokens: u32,
+                n: u32,
+                k: u32,
+                group_log2: u32,
+            ) {
+                let codes = codes.cast();
+                let w = Matrix::<$format> { codes, scales, minimums, k, group_log2, format: PhantomData };
+                // SAFETY: points 1 and 2.
+                unsafe { $body::<$format, $pieces>(w, x, y, n) };
+            }
+        )*};
+    }
+
+    kernels! {
+        /// Matrix product with int8 weights, plain: y[t,n] = scale[n] · Σ_k x[t,k] · q[n,k]
+        ///
+        /// Input      codes `[N, K]` i8, scales `[N]` f32; x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
+        /// Output     y `[T, N]` f32, every element written; overlaps nothing
+        /// Numerics   codes and products exact, f32 sum in order of k, the scale once at the end; oracle::linear, Tolerance LINEAR
+        /// Workgroup, Wave, LDS, Sync   as `linear_bf16_plain`; `geometry_plain`
+        /// Registers  budget 64 VGPR, 0 spills
+        /// Memory     16 B per lane of codes, lanes K B apart: each wave reads 32 lines at once, W again for each token
+        /// Target     gfx1201; expects `global_load_b128`
+        /// Why        it can be read at a glance; the baseline
+        plain linear_int8_plain: Int8, 2;
+
+        /// Matrix product with int8 weights by groups, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k]
+        ///
+        /// As `linear_int8_plain`; scales `[N, K/G]` f16, applied to the sum of 16 products.
+        plain linear_int8g_plain: Int8Group, 2;
+
+        /// Matrix product with int4 weights, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · (q[n,k] − 8)
+        ///
+        /// As `linear_int8_plain`; codes as nibbles, scales `[N, K/G]` f16, applied to the sum of 32 products.
+        plain linear_int4_plain: Int4, 4;
+
+        /// Matrix product with int4m weights, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]
+        ///
+        /// As `linear_int4_plain`; minimums `[N, K/G]` f16.
+        plain linear_int4m_plain: Int4Minimum, 4;
+
+        /// Matrix product with fp8 weights, plain: y[t,n] = scale[n] · Σ_k x[t,k] · value(code[n,k])
+        ///
+        /// As `linear_int8_plain`; codes OCP e4m3fn, products exact.
+        plain linear_fp8_plain: Fp8, 2;
+
+        /// Matrix product with int8 weights, GEMV: y[t,n] = scale[n] · Σ_k x[t,k] · q[n,k]
+        ///
+        /// Input      codes `[N, K]` i8, scales `[N]` f32; x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
+        /// Output     y `[T, N]` f32, every element written; overlaps nothing
+        /// Numerics   codes and products exact; each lane sums its elements in f32, then a fixed tree over the lanes, then the scale;
+        ///            oracle::linear, Tolerance LINEAR
+        /// Workgroup, Wave, LDS, Sync   as `linear_bf16_gemv`; `geometry_gemv`
+        /// Registers  budget 120 VGPR (12 waves per SIMD), 0 spills: 8 loads of W and 4 of x in flight
+        /// Memory     16 B of codes per lane, consecutive lanes consecutive, 8 loads of W in flight, each byte read once; bytes = N·K + 4·N +
+        ///            2·T·K + 4·T·N
+        /// Target     gfx1201; expects `global_load_b128`, `v_permlanex16_b32`
+        /// Why        half the bytes of bf16 (EXP-0032)
+        gemv linear_int8_gemv: Int8, 2;
+
+        /// Matrix product with int8 weights by groups, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k]
+        ///
+        /// As `linear_int8_gemv`; scales `[N, K/G]` f16, one load beside each load of codes, applied to the sum of a lane's 16 products.
+        gemv linear_int8g_gemv: Int8Group, 2;
+
+        /// Matrix product with int4 weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · (q[n,k] − 8)
+        ///
+        /// As `linear_int8g_gemv`; codes as nibbles, a lane's 32 products before the scale; bytes = N·K/2 + 2·N·K/G + 2·T·K + 4·T·N
+        gemv linear_int4_gemv: Int4, 4;
+
+        /// Matrix product with int4m weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]
+        ///
+        /// As `linear_int4_gemv`; minimums `[N, K/G]` f16; the sums of x are shared by the wave's four rows.
+        gemv linear_int4m_gemv: Int4Minimum, 4;
+
+        /// Matrix product with fp8 weights, GEMV: y[t,n] = scale[n] · Σ_k x[t,k] · value(code[n,k])
+        ///
+        /// As `linear_int8_gemv`; codes OCP e4m3fn; expects `v_cvt_pk_f32_fp8`.
+        gemv linear_fp8_gemv: Fp8, 2;
+    }
+}
