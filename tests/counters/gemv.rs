@@ -2,6 +2,7 @@
 //! one is its bytes over the memory's rate.
 
 use crate::machine::Machine;
+use device_ops::format::{Scales, Stored};
 use device_ops::linear;
 use emulator::roofline::{Bound, Profile, R9700};
 
@@ -43,4 +44,53 @@ fn the_estimate_of_a_large_gemv_is_its_bytes() {
     let memory = profile.estimate.memory_s;
     assert!(memory >= ideal && memory < 1.01 * ideal, "{memory} s, {ideal} s for the weights alone");
     assert!((profile.estimate.total_s - memory - R9700.launch_s).abs() < 1e-12);
+}
+
+/// Every format, its bytes by hand: a code of so many bits, and per row an f32 or per group of 64 an f16, or two.
+#[test]
+fn quantized_weights_are_read_once_and_nothing_else_is() {
+    let (n, k, group) = (256u64, 2048u64, 64u64);
+    for names in linear::quantized::NAMES {
+        let (bits, scale_bytes, minimum_bytes) = match names.stored {
+            Stored::Bf16 => unreachable!("not quantized"),
+            Stored::Int8 | Stored::Fp8 => (8, 4 * n, 0),
+            Stored::Int8Group => (8, 2 * n * k / group, 0),
+            Stored::Int4 => (4, 2 * n * k / group, 0),
+            Stored::Int4Minimum => (4, 2 * n * k / group, 2 * n * k / group),
+        };
+        let mut machine = Machine::with(zynfer::gpu::code_object::IMAGE);
+        let mut buffer = |bytes: u64| machine.memory.alloc(bytes.max(4)).expect("room");
+        let codes = n * k * bits / 8;
+        let args = linear::quantized::Args {
+            codes: buffer(codes),
+            scales: buffer(scale_bytes),
+            minimums: buffer(minimum_bytes),
+            x: buffer(2 * k),
+            y: buffer(4 * n),
+            tokens: 1,
+            n: n as u32,
+            k: k as u32,
+            group_log2: group.ilog2(),
+        };
+        let profile = machine.profile_ours(names.gemv, linear::quantized::geometry_gemv(1, n as u32), &args);
+        let counters = &profile.counters;
+        let name = names.gemv;
+        // What has to be read: codes, scales, minimums, x. One line more holds the arguments.
+        let least = (codes + scale_bytes + minimum_bytes + 2 * k).div_ceil(128);
+        let read = counters.footprint.read_128;
+        assert!(read >= least && read as f64 <= 1.03 * least as f64, "{name}: {read} lines, {least} at least");
+        // Asked for: each code once; x once by each wave of four rows; scales as often as 16 bytes of codes, each lane its own.
+        let by_16 = counters.loads.bytes_by_width[crate::width(16)];
+        assert_eq!(by_16, codes + n / 4 * 2 * k, "{name}: codes and x, as wide as can be");
+        let loads = codes / 16;
+        let by_2 = counters.loads.bytes_by_width[crate::width(2)];
+        let each = match names.stored.scales() {
+            Scales::None | Scales::Row => 0,
+            Scales::Group => 2,
+            Scales::GroupMinimum => 4,
+        };
+        assert_eq!(by_2, loads * each, "{name}: scales");
+        assert_eq!(counters.stores.bytes, 4 * n, "{name}");
+        assert_eq!(counters.scratch_load_bytes + counters.scratch_store_bytes, 0, "{name}: no spills");
+    }
 }

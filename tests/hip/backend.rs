@@ -14,6 +14,7 @@ use zynfer::model::family::Family;
 use zynfer::model::forward::forward;
 use zynfer::model::ops::{Act, Ops, TensorId};
 use zynfer::model::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
+use zynfer::quant::Scheme;
 
 fn config() -> ModelConfig {
     ModelConfig {
@@ -114,8 +115,9 @@ fn a_context_that_does_not_fit_is_refused_with_both_numbers_and_one_that_would()
         .and_then(|rest| rest.split(' ').next())
         .and_then(|number| number.parse().ok())
         .unwrap_or_else(|| panic!("{text}"));
+    let bf16 = vec![Scheme::Bf16; zeros(None).weights.specs().len()];
     let bytes =
-        |context| gpu::plan::Plan::new(&config(), &zeros(None).weights, context, 8).expect("fits").total_bytes();
+        |context| gpu::plan::Plan::new(&config(), &zeros(None).weights, &bf16, context, 8).expect("fits").total_bytes();
     assert!(bytes(fits) as u64 <= free && bytes(fits + 32) as u64 > free, "{fits} tokens, {free} bytes");
 }
 

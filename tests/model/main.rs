@@ -6,3 +6,4 @@ mod emulator;
 mod golden;
 #[path = "../oracle/model.rs"]
 mod oracle;
+mod quantized;

@@ -14,5 +14,6 @@ mod machine;
 mod norms;
 mod prepare_heads;
 mod products;
+mod quantized;
 mod rope;
 mod top_k;

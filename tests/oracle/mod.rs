@@ -8,6 +8,7 @@ pub mod embed;
 pub mod head_norm;
 pub mod kv_append;
 pub mod linear;
+pub mod quantized;
 pub mod residual_add;
 pub mod rmsnorm;
 pub mod rope;

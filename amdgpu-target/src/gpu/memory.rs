@@ -152,3 +152,10 @@ pub fn bf16x8_number(x: [f32; 8]) -> B128 {
     let pair = |i: usize| pack_bf16_number(x[i], x[i + 1]);
     B128::new([pair(0), pair(2), pair(4), pair(6)])
 }
+
+/// As [`bf16x8`] where every value is one of bf16's: nothing is rounded.
+#[inline(always)]
+pub fn bf16x8_exact(x: [f32; 8]) -> B128 {
+    let pair = |i: usize| x[i].to_bits() >> 16 | x[i + 1].to_bits() & 0xffff_0000;
+    B128::new([pair(0), pair(2), pair(4), pair(6)])
+}

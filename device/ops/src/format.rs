@@ -64,7 +64,9 @@ impl Stored {
 mod device {
     use core::marker::PhantomData;
 
-    use amdgpu_target::gpu::{B128, f16_to_f32, load, load_offset, unpack_bf16, unpack_fp8};
+    use amdgpu_target::gpu::{
+        B128, bf16x8_exact, bf16x8_number, f16_to_f32, fma, load, load_offset, unpack_bf16, unpack_fp8,
+    };
 
     use super::{Scales, Stored};
 
@@ -85,6 +87,19 @@ mod device {
 
         /// Elements 8·`piece` to 8·`piece` + 7 of those in `codes`, without scale: exact. `piece` is below [`Format::PIECES`].
         fn piece(codes: B128, piece: usize) -> [f32; 8];
+
+        /// The same elements as bf16, for a matrix instruction: with the scale of their group, each rounded once, or exact and without scale
+        /// where the whole row has one.
+        #[inline(always)]
+        fn bf16(codes: B128, piece: usize, scale: Scale) -> B128 {
+            let elements = Self::piece(codes, piece);
+            match Self::STORED.scales() {
+                // Eight bits of mantissa hold them: the upper half of each is all there is.
+                Scales::None | Scales::Row => bf16x8_exact(elements),
+                Scales::Group => bf16x8_number(elements.map(|q| q * scale.factor())),
+                Scales::GroupMinimum => bf16x8_number(elements.map(|q| fma(q, scale.factor(), scale.minimum()))),
+            }
+        }
     }
 
     /// [`Stored::Bf16`].
@@ -113,6 +128,10 @@ mod device {
             let words = codes.words().map(unpack_bf16);
             core::array::from_fn(|e| words[e / 2][e % 2])
         }
+        #[inline(always)]
+        fn bf16(codes: B128, _piece: usize, _scale: Scale) -> B128 {
+            codes
+        }
     }
     impl Format for Int8 {
         const STORED: Stored = Stored::Int8;
@@ -140,7 +159,7 @@ mod device {
         const STORED: Stored = Stored::Int4Minimum;
         #[inline(always)]
         fn piece(codes: B128, piece: usize) -> [f32; 8] {
-            nibbles(codes, piece, |word, shift| (word >> shift & 15) as f32)
+            nibbles(codes, piece, |word, shift| ((word >> (shift & 4) & 0x0f0f_0f0f) >> (shift & 24) & 0xff) as f32)
         }
     }
     impl Format for Fp8 {
@@ -199,16 +218,45 @@ mod device {
         format: PhantomData<F>,
     }
 
-    /// What the elements of a group are multiplied with, and what is added to each.
+    /// What the elements of a group are multiplied with, and what is added to each, as loaded: f16 in plain bits, so that a load waits for
+    /// nothing.
     #[derive(Clone, Copy)]
     pub struct Scale {
+        factor: u16,
+        minimum: u16,
+    }
+
+    impl Scale {
         /// The factor.
-        pub factor: f32,
+        #[inline(always)]
+        pub fn factor(self) -> f32 {
+            f16_to_f32(self.factor)
+        }
+
         /// What is added after it; 0 but for formats with minimums.
-        pub minimum: f32,
+        #[inline(always)]
+        pub fn minimum(self) -> f32 {
+            f16_to_f32(self.minimum)
+        }
+    }
+
+    impl Matrix<Bf16> {
+        /// A matrix of bf16.
+        #[inline(always)]
+        pub fn bf16(elements: *const u16, k: u32) -> Self {
+            let codes = elements.cast();
+            Self { codes, scales: elements, minimums: elements, k, group_log2: 0, format: PhantomData }
+        }
     }
 
     impl<F: Format> Matrix<F> {
+        /// The matrix from row `row` on. Reads nothing.
+        #[inline(always)]
+        pub fn from_row(self, row: u32) -> Self {
+            let Row { codes, scales, minimums, .. } = self.row(row);
+            Self { codes, scales, minimums, ..self }
+        }
+
         /// Row `row`. Reads nothing.
         #[inline(always)]
         pub fn row(&self, row: u32) -> Row<F> {
@@ -239,24 +287,17 @@ mod device {
             unsafe { load_offset(self.codes, at / F::ELEMENTS * 16) }
         }
 
-        /// Scale and minimum of the group of element `at`; 1 and 0 where the format has no groups.
+        /// Scale and minimum of the group of element `at`; 0 where the format has none.
         ///
         /// # Safety
         /// 1. The row is one of a matrix that holds what [`Matrix`] says, and `at` lies below K.
         #[inline(always)]
         pub unsafe fn group(self, at: u32) -> Scale {
-            if !F::GROUPS {
-                return Scale { factor: 1.0, minimum: 0.0 };
-            }
             let offset = (at >> self.group_log2) * 2;
             // SAFETY: point 1 is the caller's; a scale is 2 bytes.
-            let factor = f16_to_f32(unsafe { load_offset(self.scales, offset) });
-            let minimum = if F::MINIMUMS {
-                // SAFETY: as above, for the minimums.
-                f16_to_f32(unsafe { load_offset(self.minimums, offset) })
-            } else {
-                0.0
-            };
+            let factor = if F::GROUPS { unsafe { load_offset(self.scales, offset) } } else { 0 };
+            // SAFETY: as above, for the minimums.
+            let minimum = if F::MINIMUMS { unsafe { load_offset(self.minimums, offset) } } else { 0 };
             Scale { factor, minimum }
         }
 

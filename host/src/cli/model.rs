@@ -105,7 +105,7 @@ pub(super) struct BackendArgs {
     /// Where to compute
     #[arg(long, value_enum, env = "ZYNFER_BACKEND", default_value_t = Backend::Auto, hide_env_values = true, value_name = "NAME")]
     backend: Backend,
-    /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator]
+    /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator and with quantized weights]
     #[arg(long, value_enum, env = "ZYNFER_PLAN", hide_env_values = true, value_name = "PLAN")]
     plan: Option<DecodeBy>,
     /// Which GPU: a number, GPU-<id> or auto
@@ -299,7 +299,15 @@ pub(super) fn open_backend(
         check_list()?;
     }
     // A card gains most from the fewest launches; the emulator has none to save, and the operations' kernels are less to execute.
-    let plan = args.plan.unwrap_or(if kind == GpuKind::Emulator { DecodeBy::Unfused } else { DecodeBy::Persistent });
+    let plan = match (args.plan, weights.quantized(source.as_ref())) {
+        (Some(plan), _) => plan,
+        (None, _) if kind == GpuKind::Emulator => DecodeBy::Unfused,
+        (None, None) => DecodeBy::Persistent,
+        (None, Some((spec, scheme))) => {
+            ui.say(&format!("--plan unfused: tensor {} is {scheme}, fused decode reads bf16", spec.name));
+            DecodeBy::Unfused
+        }
+    };
     let (hip_library, decode) = (args.hip_library.clone(), plan.plan());
     let options = gpu::Options { hip_library, decode, ..gpu::Options::new(context)? };
     let opened = gpu::open(kind, &args.device, config, weights, source.as_ref(), &options)?;

@@ -4,7 +4,8 @@
 
 use crate::hip::decode::{Heads, WeightPlaces};
 use crate::model::ops::TensorId;
-use crate::model::weights::Weights;
+use crate::model::weights::{TensorSpec, Weights};
+use crate::quant::Scheme;
 
 /// Each tensor but biases of k and v begins at a multiple of this: a cache line as the driver lists it.
 const ALIGN: usize = amdgpu_target::CACHE_LINE_BYTES as usize;
@@ -16,20 +17,24 @@ const BIAS_ALIGN: usize = 128;
 pub struct Arena {
     offsets: Vec<usize>,
     bytes: usize,
+    /// Whether all of it is bf16.
+    bf16: bool,
 }
 
 impl Arena {
-    /// bf16 tensors in the order of [`Weights::specs`]; `None` if they do not fit this computer's addresses.
-    pub fn new(weights: &Weights) -> Option<Self> {
+    /// Tensors in the order of [`Weights::specs`], stored as `schemes` says in the same order; `None` if they do not fit this computer's
+    /// addresses, or a scheme does not take the shape.
+    pub fn new(weights: &Weights, schemes: &[Scheme]) -> Option<Self> {
+        assert_eq!(weights.specs().len(), schemes.len(), "a scheme for each tensor");
         let mut offsets = Vec::with_capacity(weights.specs().len());
         let mut end = 0usize;
-        for (index, spec) in weights.specs().iter().enumerate() {
+        for (index, (spec, scheme)) in weights.specs().iter().zip(schemes).enumerate() {
             let start = end.checked_next_multiple_of(if joined(weights, index) { BIAS_ALIGN } else { ALIGN })?;
-            let bytes = spec.shape.iter().try_fold(2usize, |product, &size| product.checked_mul(size))?;
             offsets.push(start);
-            end = start.checked_add(bytes)?;
+            end = start.checked_add(stored_bytes(spec, *scheme)?)?;
         }
-        Some(Self { offsets, bytes: end.checked_next_multiple_of(ALIGN)? })
+        let bf16 = schemes.iter().all(|scheme| *scheme == Scheme::Bf16);
+        Some(Self { offsets, bytes: end.checked_next_multiple_of(ALIGN)?, bf16 })
     }
 
     /// All of it.
@@ -42,8 +47,12 @@ impl Arena {
         self.offsets[id.0]
     }
 
-    /// Where decode's kernels find everything; `None` if layers are not at equal distances, or q, k, v or their biases not neighbours.
+    /// Where decode's kernels find everything; `None` if layers are not at equal distances, q, k, v or their biases not neighbours, or
+    /// anything is not bf16.
     pub fn places(&self, weights: &Weights) -> Option<WeightPlaces> {
+        if !self.bf16 {
+            return None;
+        }
         let first = weights.layers.first()?;
         let at = |id| self.offset(id);
         let stride = weights.layers.get(1).map_or(0, |second| at(second.input_layernorm) - at(first.input_layernorm));
@@ -89,6 +98,14 @@ impl Arena {
     }
 }
 
+/// Bytes of a tensor: of a matrix what its scheme says, of a vector two per element.
+fn stored_bytes(spec: &TensorSpec, scheme: Scheme) -> Option<usize> {
+    match scheme {
+        Scheme::Bf16 => spec.shape.iter().try_fold(2usize, |product, &size| product.checked_mul(size)),
+        _ => Some(scheme.layout(&spec.shape).ok()?.bytes),
+    }
+}
+
 /// Whether this tensor is a bias of k or v: it lies where the one before it ends.
 fn joined(weights: &Weights, index: usize) -> bool {
     weights.layers.iter().any(|layer| layer.qkv_bias.is_some_and(|[_, k, v]| [k.0, v.0].contains(&index)))
@@ -97,6 +114,7 @@ fn joined(weights: &Weights, index: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::config::ModelConfig;
     use crate::model::registry::MODELS;
 
     #[test]
@@ -104,7 +122,7 @@ mod tests {
         for model in MODELS {
             let (name, config) = (model.name, &model.architecture);
             let weights = Weights::new(config);
-            let arena = Arena::new(&weights).expect("it fits");
+            let arena = Arena::new(&weights, &vec![Scheme::Bf16; weights.specs().len()]).expect("it fits");
             let places = arena.places(&weights).expect(name);
             let mut end = 0;
             for (index, spec) in weights.specs().iter().enumerate() {
@@ -119,5 +137,20 @@ mod tests {
             let layers = config.num_hidden_layers;
             assert_eq!(places.down + (layers - 1) * places.layer_stride, arena.offset(last.down_proj), "{name}");
         }
+    }
+
+    #[test]
+    fn quantized_matrices_take_what_their_layout_says_and_stand_where_vectors_do_not() {
+        let config = ModelConfig::published("qwen3-0.6b").expect("a published shape");
+        let weights = Weights::new(&config);
+        let schemes: Vec<Scheme> = (weights.specs().iter())
+            .map(|spec| if spec.shape.len() == 2 { Scheme::Int4(32) } else { Scheme::Bf16 })
+            .collect();
+        let arena = Arena::new(&weights, &schemes).expect("it fits");
+        assert_eq!(arena.places(&weights), None, "fused decode reads bf16");
+        // Half a byte per weight and 2 bytes per 32 of them; norms of 1024 and 128 elements are whole lines.
+        let matrices: usize = 151_936 * 1024 + 28 * 1024 * (2048 * 2 + 1024 * 2 + 3072 * 3);
+        let norms = (28 * (2 * 1024 + 2 * 128) + 1024) * 2;
+        assert_eq!(arena.bytes(), matrices / 2 + matrices / 16 + norms);
     }
 }

@@ -13,7 +13,7 @@ use crate::hip::{
 use crate::model::config::ModelConfig;
 use crate::model::ops::{Act, Ops, TensorId};
 use crate::model::rope::RopeTable;
-use crate::model::weights::{Dtype, TensorSource, WeightError, Weights};
+use crate::model::weights::{Dtype, TensorSource, TensorSpec, TensorView, WeightError, Weights};
 use crate::quant::Scheme;
 
 use super::arena::Arena;
@@ -219,15 +219,15 @@ pub enum OpenError {
     #[error(transparent)]
     Weight(#[from] WeightError),
     /// A tensor of a type the kernels do not read.
-    #[error("tensor {name}: dtype {found}, the GPU kernels read bf16")]
+    #[error("tensor {name}: dtype {found}, the GPU kernels read bf16 and quantized matrices")]
     Dtype {
         /// Checkpoint name.
         name: String,
         /// Its dtype.
         found: &'static str,
     },
-    /// A quantized tensor: its kernels are not there yet.
-    #[error("tensor {name}: {scheme}, the GPU kernels read bf16; --backend cpu runs it")]
+    /// A quantized tensor, and fused decode was asked for.
+    #[error("tensor {name}: {scheme}, fused decode reads bf16; --plan unfused runs it")]
     Quantized {
         /// Checkpoint name.
         name: String,
@@ -261,8 +261,12 @@ pub fn open(
     options: &Options,
 ) -> Result<Opened, OpenError> {
     let selector: Selector = device.parse().map_err(OpenError::Selector)?;
-    let plan = Plan::new(config, weights, options.context_len, options.max_chunk)?;
     weights.check(source)?;
+    let schemes = schemes(weights, source)?;
+    if let (Some(_), Some((spec, scheme))) = (options.decode, weights.quantized(source)) {
+        return Err(OpenError::Quantized { name: spec.name.clone(), scheme });
+    }
+    let plan = Plan::new(config, weights, &schemes, options.context_len, options.max_chunk)?;
     let backend = kind.name();
     let library =
         kind.search(options.hip_library.as_ref()).open().map_err(|source| OpenError::Library { backend, source })?;
@@ -279,9 +283,9 @@ pub fn open(
         notes.extend(system::hiding_variables(|name| std::env::var_os(name)));
     }
     let context = Context::new(&library, choice.device)?;
-    room(&context, config, weights, &plan, options)?;
+    room(&context, config, weights, &schemes, &plan, options)?;
     let kernels = Kernels::load(&context, code_object::IMAGE)?;
-    let gpu = upload(kind, &context, kernels, config, weights, source, plan, options)?;
+    let gpu = upload(kind, &context, kernels, config, weights, source, &schemes, plan, options)?;
     Ok(Opened { ops: Box::new(gpu), notes })
 }
 
@@ -304,6 +308,7 @@ fn room(
     context: &Context,
     config: &ModelConfig,
     weights: &Weights,
+    schemes: &[Scheme],
     plan: &Plan,
     options: &Options,
 ) -> Result<(), OpenError> {
@@ -313,7 +318,8 @@ fn room(
         return Ok(());
     }
     let fits = |context_len: usize| {
-        Plan::new(config, weights, context_len, options.max_chunk).is_ok_and(|plan| plan.total_bytes() as u64 <= free)
+        Plan::new(config, weights, schemes, context_len, options.max_chunk)
+            .is_ok_and(|plan| plan.total_bytes() as u64 <= free)
     };
     // The need grows with the context, so the longest that fits is found by halving.
     let (mut low, mut high) = (0, plan.context_len);
@@ -328,6 +334,21 @@ fn room(
     Err(OpenError::Memory { needed, free, plan: plan.to_string(), device: context.device().to_string(), advice })
 }
 
+fn tensor<'a>(source: &'a dyn TensorSource, spec: &TensorSpec) -> Result<TensorView<'a>, WeightError> {
+    let missing = || WeightError::Missing { name: spec.name.clone(), expected: spec.shape.clone() };
+    source.tensor(&spec.name).ok_or_else(missing)
+}
+
+/// How each tensor is stored.
+fn schemes(weights: &Weights, source: &dyn TensorSource) -> Result<Vec<Scheme>, OpenError> {
+    let scheme = |spec| match tensor(source, spec)?.dtype {
+        Dtype::Bf16 => Ok(Scheme::Bf16),
+        Dtype::Quantized(scheme) => Ok(scheme),
+        other => Err(OpenError::Dtype { name: spec.name.clone(), found: other.name() }),
+    };
+    weights.specs().iter().map(scheme).collect()
+}
+
 #[allow(clippy::too_many_arguments, reason = "everything a loaded model is made of, once")]
 fn upload(
     kind: GpuKind,
@@ -336,27 +357,20 @@ fn upload(
     config: &ModelConfig,
     weights: &Weights,
     source: &dyn TensorSource,
+    schemes: &[Scheme],
     plan: Plan,
     options: &Options,
 ) -> Result<Gpu, OpenError> {
     let stream = Stream::new(context)?;
     let allocate = |bytes: usize| -> Result<Span, HipError> { Ok(Buffer::new(context, bytes)?.span()) };
-    let arena = Arena::new(weights).ok_or(PlanError::Overflow("weights"))?;
+    let arena = Arena::new(weights, schemes).ok_or(PlanError::Overflow("weights"))?;
     let all = allocate(arena.bytes())?;
     let mut tensors = Vec::with_capacity(weights.specs().len());
-    for (index, spec) in weights.specs().iter().enumerate() {
-        let tensor = source
-            .tensor(&spec.name)
-            .ok_or_else(|| WeightError::Missing { name: spec.name.clone(), expected: spec.shape.clone() })?;
-        if let Dtype::Quantized(scheme) = tensor.dtype {
-            return Err(OpenError::Quantized { name: spec.name.clone(), scheme });
-        }
-        if tensor.dtype != Dtype::Bf16 {
-            return Err(OpenError::Dtype { name: spec.name.clone(), found: tensor.dtype.name() });
-        }
+    for (index, (spec, scheme)) in weights.specs().iter().zip(schemes).enumerate() {
+        let tensor = tensor(source, spec)?;
         let span = all.part(arena.offset(TensorId(index)), tensor.bytes.len())?;
         stream.write(&span, tensor.bytes)?;
-        tensors.push(span);
+        tensors.push((span, *scheme));
     }
     let cache = allocate(plan.all_cache_bytes)?;
     // Attention reads whole blocks of positions and masks those that are not there: they must hold numbers, not noise.

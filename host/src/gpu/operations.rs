@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use device_ops::top_k;
 
 use crate::hip::decode::{DecodeError, Decoder};
-use crate::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Qkv};
+use crate::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Matrix, Qkv};
 use crate::hip::{HipError, Span, SpanError, Stream};
 use crate::model::config::ModelConfig;
 use crate::model::ops::{Act, BackendError, Candidate, OpResult, Ops, TensorId, plain};
 use crate::model::weights::Weights;
+use crate::quant::Scheme;
 
 use super::load::{GpuKind, Options, Rung};
 use super::plan::{Plan, row};
@@ -23,7 +24,8 @@ pub struct Gpu {
     kind: GpuKind,
     config: ModelConfig,
     weights: Weights,
-    tensors: Vec<Span>,
+    /// Where each lies and how it is stored.
+    tensors: Vec<(Span, Scheme)>,
     caches: Vec<(Span, Span)>,
     rope: Span,
     acts: HashMap<Act, Span>,
@@ -85,7 +87,7 @@ impl Gpu {
         kernels: Kernels,
         config: ModelConfig,
         weights: Weights,
-        tensors: Vec<Span>,
+        tensors: Vec<(Span, Scheme)>,
         caches: Vec<(Span, Span)>,
         rope: Span,
         acts: Vec<(Act, Span)>,
@@ -124,9 +126,21 @@ impl Gpu {
         self.acts.get(&act).ok_or_else(|| BackendError(format!("no buffer for {act:?}")))
     }
 
-    fn tensor(&self, id: TensorId) -> Result<&Span, BackendError> {
+    fn matrix(&self, id: TensorId) -> Result<Matrix<'_>, BackendError> {
         let count = self.tensors.len();
-        self.tensors.get(id.0).ok_or_else(|| BackendError(format!("tensor {} of a model with {count}", id.0)))
+        let found = self.tensors.get(id.0);
+        let (span, scheme) = found.ok_or_else(|| BackendError(format!("tensor {} of a model with {count}", id.0)))?;
+        Ok(Matrix { span, scheme: *scheme })
+    }
+
+    /// A tensor of bf16.
+    fn tensor(&self, id: TensorId) -> Result<&Span, BackendError> {
+        match self.matrix(id)? {
+            Matrix { span, scheme: Scheme::Bf16 } => Ok(span),
+            Matrix { scheme, .. } => {
+                refuse(format!("tensor {} is {scheme}, bf16 is needed", self.weights.spec(id).name))
+            }
+        }
     }
 
     /// The activation's width, which must be of `element_bytes`.
@@ -139,7 +153,7 @@ impl Gpu {
     }
 
     fn shape_is(&self, op: &str, id: TensorId, needed: &[usize]) -> Result<(), BackendError> {
-        self.tensor(id)?;
+        self.matrix(id)?;
         let spec = self.weights.spec(id);
         if spec.shape == needed {
             return Ok(());
@@ -189,13 +203,19 @@ impl Gpu {
     /// Matrix product of `tokens` rows; a lower rung only where it stands for the matrix instructions' one.
     fn product(&self, w: TensorId, x: &Span, y: &Span, shape: [usize; 3]) -> OpResult {
         let gemm = if shape[0] > 1 { self.gemm } else { Gemm::Fast };
-        Ok(self.kernels.linear(&self.stream, self.tensor(w)?, x, y, shape, gemm)?)
+        Ok(self.kernels.linear(&self.stream, self.matrix(w)?, x, y, shape, gemm)?)
     }
 
     /// Whether a pass of `tokens` takes the kernels that do several products, or what follows one, in one launch. Decode's plan has no say:
     /// plans are compared from the same cache, and the emulator, whose plan is another than a card's, evaluates prompts as a card does.
     fn fused(&self, tokens: usize) -> bool {
         tokens > 1 && self.gemm == Gemm::Fast
+    }
+
+    /// As [`Gpu::fused`], of products with `weights`: those kernels read bf16.
+    fn fused_products(&self, tokens: usize, weights: &[TensorId]) -> bool {
+        let bf16 = |id: &TensorId| self.matrix(*id).is_ok_and(|matrix| matrix.scheme == Scheme::Bf16);
+        self.fused(tokens) && weights.iter().all(bf16)
     }
 }
 
@@ -233,7 +253,7 @@ impl Ops for Gpu {
         let shape = [self.config.vocab_size, self.config.hidden_size];
         self.shape_is("embed", table, &shape)?;
         let slot = self.ids.part(0, self.plan.max_chunk * 4)?;
-        self.kernels.embed(&self.stream, ids, &slot, self.tensor(table)?, self.act(Act::Hidden)?, shape)?;
+        self.kernels.embed(&self.stream, ids, &slot, self.matrix(table)?, self.act(Act::Hidden)?, shape)?;
         self.pass = Some(Pass { tokens: ids.len(), position });
         Ok(())
     }
@@ -261,7 +281,7 @@ impl Ops for Gpu {
 
     fn qkv(&mut self, w: [TensorId; 3], bias: Option<[TensorId; 3]>, x: Act) -> OpResult {
         let Pass { tokens, .. } = self.pass()?;
-        if !self.fused(tokens) {
+        if !self.fused_products(tokens, &w) {
             return plain::qkv(self, w, bias, x);
         }
         let (depth, n) = (self.width("qkv", x, 2)?, self.width("qkv", Act::Query, 4)?);
@@ -298,7 +318,7 @@ impl Ops for Gpu {
 
     fn linear_residual(&mut self, w: TensorId, x: Act) -> OpResult {
         let Pass { tokens, .. } = self.pass()?;
-        if !self.fused(tokens) {
+        if !self.fused_products(tokens, &[w]) {
             return plain::linear_residual(self, w, x);
         }
         let (k, n) = (self.width("linear_residual", x, 2)?, self.config.hidden_size);
@@ -309,7 +329,7 @@ impl Ops for Gpu {
 
     fn gated(&mut self, gate: TensorId, up: TensorId, x: Act) -> OpResult {
         let Pass { tokens, .. } = self.pass()?;
-        if !self.fused(tokens) {
+        if !self.fused_products(tokens, &[gate, up]) {
             return plain::gated(self, gate, up, x);
         }
         let (k, n) = (self.width("gated", x, 2)?, self.width("gated", Act::Mlp, 2)?);

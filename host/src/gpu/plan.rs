@@ -11,6 +11,7 @@ use crate::hip::decode::work_bytes;
 use crate::model::config::ModelConfig;
 use crate::model::ops::Act;
 use crate::model::weights::Weights;
+use crate::quant::Scheme;
 
 /// Bytes of logits held at most, so that a wide vocabulary does not make a chunk's logits larger than the model.
 const LOGITS_BYTES: usize = 256 << 20;
@@ -99,13 +100,15 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Counts a model of `config` for a context of `context_len` tokens and passes of at most `max_chunk`.
+    /// Counts a model of `config`, each tensor stored as `schemes` says, for a context of `context_len` tokens and passes of at most
+    /// `max_chunk`.
     ///
     /// # Errors
     /// [`PlanError`]: a shape without kernels, or sizes that overflow.
     pub fn new(
         config: &ModelConfig,
         weights: &Weights,
+        schemes: &[Scheme],
         context_len: usize,
         max_chunk: usize,
     ) -> Result<Self, PlanError> {
@@ -129,7 +132,7 @@ impl Plan {
             rope_bytes,
             decode_bytes: decode_shape(config).map_or(0, |shape| work_bytes(&shape)),
         };
-        plan.weight_bytes = Arena::new(weights).ok_or_else(overflow("weights"))?.bytes();
+        plan.weight_bytes = Arena::new(weights, schemes).ok_or_else(overflow("weights"))?.bytes();
         let mut activations = plan.ids_bytes() + top_k_keys_bytes(config) + TOP_K_BYTES;
         for act in ACTS {
             let sum = plan.act_bytes(config, act).and_then(|bytes| activations.checked_add(bytes));
@@ -236,7 +239,8 @@ mod tests {
     }
 
     fn plan(config: &ModelConfig, context: usize, chunk: usize) -> Result<Plan, PlanError> {
-        Plan::new(config, &Weights::new(config), context, chunk)
+        let weights = Weights::new(config);
+        Plan::new(config, &weights, &vec![Scheme::Bf16; weights.specs().len()], context, chunk)
     }
 
     #[test]
@@ -276,11 +280,10 @@ mod tests {
             (|c| c.num_key_value_heads = 0, "num_key_value_heads is 0"),
             (|c| c.vocab_size = 1 << 33, "vocab_size is 8589934592"),
         ];
-        let weights = Weights::new(&config());
         for (change, part) in wrong {
             let mut config = config();
             change(&mut config);
-            let error = Plan::new(&config, &weights, 1024, 512).expect_err(part).to_string();
+            let error = plan(&config, 1024, 512).expect_err(part).to_string();
             assert!(error.contains(part), "{error}");
         }
     }

@@ -14,9 +14,13 @@ use super::memory::{Context, Span};
 use super::module::{Function, Module};
 use super::stream::Stream;
 
+mod matrix;
 mod prefill;
 
+pub use matrix::Matrix;
 pub use prefill::{Gemm, Qkv};
+
+use matrix::Parts;
 
 /// Most tokens of one launch: what the y axis of a grid holds.
 pub const MAX_TOKENS: usize = 65_535;
@@ -136,33 +140,41 @@ impl Kernels {
         unsafe { self.launch(stream, name, geometry, args) }
     }
 
-    /// `out[t] = table[ids[t]]`: `table` `[V, H]` bf16, `out` `[T, H]` f32. `ids` are checked against V and copied to `device_ids`
-    /// `[T]` u32, which waits for earlier work on the stream.
-    pub fn embed(
+    /// `out[t] = table[ids[t]]`: `table` `[V, H]`, `out` `[T, H]` f32. `ids` are checked against V and copied to `device_ids` `[T]` u32, which
+    /// waits for earlier work on the stream.
+    pub fn embed<'a>(
         &self,
         stream: &Stream,
         ids: &[u32],
         device_ids: &Span,
-        table: &Span,
+        table: impl Into<Matrix<'a>>,
         out: &Span,
         [vocab, hidden]: [usize; 2],
     ) -> Result<(), LaunchError> {
         let op = Op("embed");
+        let table = table.into();
         let tokens = op.tokens(ids.len())?;
         let hidden = op.width("hidden size", hidden, 64)?;
         op.holds("ids", device_ids, &[ids.len()], 4)?;
-        op.holds("embedding table", table, &[vocab, hidden as usize], 2)?;
+        let parts = op.parts("embedding table", table, [vocab, hidden as usize])?;
         op.holds("hidden", out, &[ids.len(), hidden as usize], 4)?;
-        op.apart(stream, &[device_ids, table, out])?;
+        op.apart(stream, &[device_ids, table.span, out])?;
         if let Some((at, id)) = ids.iter().enumerate().find(|(_, id)| **id as usize >= vocab) {
             return Err(op.refuse(format!("id {id} of token {at}, the vocabulary has {vocab}")));
         }
         let slot = device_ids.part(0, ids.len() * 4).map_err(|error| op.refuse(error.to_string()))?;
         stream.write(&slot, bytemuck::cast_slice(ids))?;
-        let args = embed::Args { ids: slot.address(), table: table.address(), out: out.address(), hidden, pad: 0 };
-        // SAFETY: 1. `Args` is this kernel's; 2. sizes, alignment and overlap checked above, every id below V; 3. the contract's
-        // geometry; 4. the ids were written by a copy that has ended, and Spans keep memory alive.
-        unsafe { self.launch(stream, embed::NAME, embed::geometry(tokens, hidden), &args) }
+        let (ids, out) = (slot.address(), out.address());
+        let Parts { stored, codes, scales, minimums, group_log2 } = parts;
+        let Some(name) = embed::quantized::name(stored) else {
+            let args = embed::Args { ids, table: codes, out, hidden, pad: 0 };
+            // SAFETY: 1. `Args` is this kernel's; 2. sizes, alignment and overlap checked above, every id below V; 3. the contract's
+            // geometry; 4. the ids were written by a copy that has ended, and Spans keep memory alive.
+            return unsafe { self.launch(stream, embed::NAME, embed::geometry(tokens, hidden), &args) };
+        };
+        let args = embed::quantized::Args { ids, codes, scales, minimums, out, hidden, group_log2 };
+        // SAFETY: as above; `Args` is that of all quantized formats, and the geometry that of this one.
+        unsafe { self.launch(stream, name, embed::quantized::geometry(stored, tokens, hidden), &args) }
     }
 
     /// `y[t,i] = x[t,i] / sqrt(mean_i(x[t,i]²) + eps) · w[i]`: `x` `[T, H]` f32, `w` `[H]` bf16, `y` `[T, H]` bf16.

@@ -235,6 +235,14 @@ impl Weights {
         }
         Ok(())
     }
+
+    /// The first quantized matrix of `source`, and how it is stored.
+    pub fn quantized(&self, source: &dyn TensorSource) -> Option<(&TensorSpec, quant::Scheme)> {
+        self.specs.iter().find_map(|spec| match source.tensor(&spec.name)?.dtype {
+            Dtype::Quantized(scheme) => Some((spec, scheme)),
+            Dtype::Bf16 | Dtype::F16 | Dtype::F32 => None,
+        })
+    }
 }
 
 #[cfg(test)]

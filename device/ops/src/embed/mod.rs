@@ -41,11 +41,9 @@ const fn geometry_of(stored: Stored, tokens: u32, hidden: u32) -> Geometry {
 
 #[cfg(gpu)]
 mod kernel {
-    use core::marker::PhantomData;
-
     use amdgpu_target::gpu::{fma, item_idx, load, store_f32x4, workgroup_x, workgroup_y};
 
-    use crate::format::{Bf16, Format, Matrix};
+    use crate::format::{Format, Matrix};
 
     /// Row `ids[workgroup x]` of the table, as much of it as this workgroup writes.
     ///
@@ -67,11 +65,11 @@ mod kernel {
         // SAFETY: as above.
         let group = unsafe { row.group(i) };
         // SAFETY: as above.
-        let factor = if F::ROW_SCALES { unsafe { row.scale() } } else { group.factor };
+        let factor = if F::ROW_SCALES { unsafe { row.scale() } } else { group.factor() };
         let out = out.wrapping_add(t * table.k as usize);
         for piece in 0..F::PIECES {
             let values = F::piece(codes, piece).map(|q| match (F::MINIMUMS, F::GROUPS || F::ROW_SCALES) {
-                (true, _) => fma(q, factor, group.minimum),
+                (true, _) => fma(q, factor, group.minimum()),
                 (false, true) => q * factor,
                 (false, false) => q,
             });
@@ -103,8 +101,7 @@ mod kernel {
     /// 2. Launched with `geometry(T, H)`.
     #[unsafe(no_mangle)]
     pub unsafe extern "gpu-kernel" fn embed_bf16(ids: *const u32, table: *const u16, out: *mut f32, hidden: u32) {
-        let (codes, k) = (table.cast(), hidden);
-        let table = Matrix::<Bf16> { codes, scales: table, minimums: table, k, group_log2: 0, format: PhantomData };
+        let table = Matrix::bf16(table, hidden);
         // SAFETY: points 1 and 2.
         unsafe { gather(ids, table, out) };
     }

@@ -1,10 +1,8 @@
 //! Matrix product for one token: streams W once, as wide as the machine reads, whatever its elements are stored as. One generic product;
 //! the kernel of bf16 is here, those of quantized weights are in `quantized.rs`.
 
-use core::marker::PhantomData;
-
 use amdgpu_target::gpu::{
-    B128, fma, lane_idx, load_offset, store, unpack_bf16, wave_idx, wave_sum, workgroup_x, workgroup_y,
+    B128, fma, lane_idx, load_offset, schedule_fence, store, unpack_bf16, wave_idx, wave_sum, workgroup_x, workgroup_y,
 };
 
 use crate::format::{Bf16, Format, Matrix, Row, Scale};
@@ -64,11 +62,10 @@ fn accumulate<F: Format, const PIECES: usize>(sum: &mut [f32; ROWS], step: &Step
         return;
     }
     for row in 0..ROWS {
-        let Scale { factor, minimum } = step.scales[row];
         if F::MINIMUMS {
-            sum[row] = fma(minimum, all, sum[row]);
+            sum[row] = fma(step.scales[row].minimum(), all, sum[row]);
         }
-        sum[row] = fma(factor, products[row], sum[row]);
+        sum[row] = fma(step.scales[row].factor(), products[row], sum[row]);
     }
 }
 
@@ -98,6 +95,8 @@ pub(super) unsafe fn gemv<F: Format, const PIECES: usize>(w: Matrix<F>, x: *cons
         let now = unsafe { load::<F, PIECES>(&rows, x, at) };
         // SAFETY: as above.
         let next = unsafe { load::<F, PIECES>(&rows, x, at + step) };
+        // All loads are on their way before the first is waited for.
+        schedule_fence();
         accumulate::<F, PIECES>(&mut sum, &now);
         accumulate::<F, PIECES>(&mut sum, &next);
         i += 2 * step;
@@ -108,6 +107,7 @@ pub(super) unsafe fn gemv<F: Format, const PIECES: usize>(w: Matrix<F>, x: *cons
         if at < w.k {
             // SAFETY: this lane's elements lie below K: point 1.
             let last = unsafe { load::<F, PIECES>(&rows, x, at) };
+            schedule_fence();
             accumulate::<F, PIECES>(&mut sum, &last);
         }
         i += step;
@@ -153,7 +153,7 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_gemv(
     n: u32,
     k: u32,
 ) {
-    let w = Matrix::<Bf16> { codes: w.cast(), scales: w, minimums: w, k, group_log2: 0, format: PhantomData };
+    let w = Matrix::bf16(w, k);
     // SAFETY: points 1 and 2.
     unsafe { gemv::<Bf16, 1>(w, x, y, n) };
 }

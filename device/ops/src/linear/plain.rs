@@ -1,8 +1,6 @@
 //! Matrix product, first rung: the definition, one lane per output. The baseline every faster one is compared with. One generic product;
 //! the kernel of bf16 is here, those of quantized weights are in `quantized.rs`.
 
-use core::marker::PhantomData;
-
 use amdgpu_target::gpu::{B128, fma, item_idx, load, store, unpack_bf16, workgroup_x, workgroup_y};
 
 use crate::format::{Bf16, Format, Matrix};
@@ -46,9 +44,9 @@ pub(super) unsafe fn plain<F: Format, const PIECES: usize>(w: Matrix<F>, x: *con
         // SAFETY: as the codes.
         let scale = unsafe { w.group(at) };
         if F::MINIMUMS {
-            sum = fma(scale.minimum, all, sum);
+            sum = fma(scale.minimum(), all, sum);
         }
-        sum = fma(scale.factor, products, sum);
+        sum = fma(scale.factor(), products, sum);
     }
     if F::ROW_SCALES {
         // SAFETY: row < N: point 1.
@@ -83,7 +81,7 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_plain(
     n: u32,
     k: u32,
 ) {
-    let w = Matrix::<Bf16> { codes: w.cast(), scales: w, minimums: w, k, group_log2: 0, format: PhantomData };
+    let w = Matrix::bf16(w, k);
     // SAFETY: points 1 and 2.
     unsafe { plain::<Bf16, 1>(w, x, y, n) };
 }

@@ -114,7 +114,7 @@ mod kernel {
         /// Output     y `[T, N]` f32, every element written; overlaps nothing
         /// Numerics   codes and products exact, f32 sum in order of k, the scale once at the end; oracle::linear, Tolerance LINEAR
         /// Workgroup, Wave, LDS, Sync   as `linear_bf16_plain`; `geometry_plain`
-        /// Registers  budget 64 VGPR, 0 spills
+        /// Registers  budget 48 VGPR, 0 spills
         /// Memory     16 B per lane of codes, lanes K B apart: each wave reads 32 lines at once, W again for each token
         /// Target     gfx1201; expects `global_load_b128`
         /// Why        it can be read at a glance; the baseline
@@ -162,6 +162,8 @@ mod kernel {
         /// Matrix product with int4 weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · (q[n,k] − 8)
         ///
         /// As `linear_int8g_gemv`; codes as nibbles, a lane's 32 products before the scale; bytes = N·K/2 + 2·N·K/G + 2·T·K + 4·T·N
+        ///
+        /// Registers  budget 144 VGPR (10 waves per SIMD), 0 spills: 8 loads of W and 8 of x in flight
         gemv linear_int4_gemv: Int4, 4;
 
         /// Matrix product with int4m weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]

@@ -1,9 +1,10 @@
 //! Operations of several tokens: which kernel of the same matrix product is taken, and those that do in one launch what others do in
 //! several. As in the file above, each function checks its contract and launches.
 
-use device_ops::linear::{self, gated, qkv};
+use device_ops::linear::{self, gated, qkv, quantized};
 use device_ops::prepare_heads;
 
+use super::matrix::{Matrix, Parts};
 use super::{Kernels, KvCache, LaunchError, Op, Span, Stream};
 
 /// Which kernels multiply.
@@ -30,19 +31,28 @@ pub struct Qkv<'a> {
 }
 
 impl Kernels {
-    /// `y[t,n] = Σ_k x[t,k] · w[n,k]`: `w` `[N, K]` bf16, `x` `[T, K]` bf16, `y` `[T, N]` f32. `shape` is T, N, K.
-    pub fn linear(
+    /// `y[t,n] = Σ_k x[t,k] · w[n,k]`: `w` `[N, K]`, `x` `[T, K]` bf16, `y` `[T, N]` f32. `shape` is T, N, K.
+    pub fn linear<'a>(
         &self,
         stream: &Stream,
-        w: &Span,
+        w: impl Into<Matrix<'a>>,
         x: &Span,
         y: &Span,
         shape: [usize; 3],
         gemm: Gemm,
     ) -> Result<(), LaunchError> {
-        let op = Op("linear");
-        let args = op.product(stream, w, x, y, shape)?;
-        let linear::Args { tokens, n, .. } = args;
+        let Product { parts, x, y, tokens, n, k } = Op("linear").product(stream, w.into(), x, y, shape)?;
+        let Parts { stored, codes, scales, minimums, group_log2 } = parts;
+        if let Some(names) = quantized::names(stored) {
+            let args = quantized::Args { codes, scales, minimums, x, y, tokens, n, k, group_log2 };
+            let (name, geometry) = match gemm {
+                Gemm::Plain => (names.plain, linear::geometry_plain(tokens, n)),
+                Gemm::SingleStage | Gemm::Fast => (names.gemv, linear::geometry_gemv(tokens, n)),
+            };
+            // SAFETY: 1. `Args` is that of all quantized formats, and the name is this one's; 2. checked above; 3. the contract's geometry
+            // for the kernel named beside it; 4. one stream, and Spans keep memory alive.
+            return unsafe { self.launch(stream, name, geometry, &args) };
+        }
         let (name, geometry) = match gemm {
             Gemm::Plain => (linear::NAME_PLAIN, linear::geometry_plain(tokens, n)),
             Gemm::SingleStage if tokens >= linear::WMMA_FROM_TOKENS => {
@@ -50,6 +60,7 @@ impl Kernels {
             }
             Gemm::SingleStage | Gemm::Fast => (linear::name(tokens, n), linear::geometry(tokens, n)),
         };
+        let args = linear::Args { w: codes, x, y, tokens, n, k, pad: 0 };
         // SAFETY: 1. `Args` is that of all these kernels; 2. checked above; 3. the contract's geometry for the kernel named beside it;
         // 4. one stream, and Spans keep memory alive.
         unsafe { self.launch(stream, name, geometry, &args) }
@@ -64,10 +75,10 @@ impl Kernels {
         y: &Span,
         shape: [usize; 3],
     ) -> Result<(), LaunchError> {
-        let op = Op("linear_add");
-        let args = op.product(stream, w, x, y, shape)?;
-        let tile = linear::Tile::choose(args.tokens, args.n);
-        let geometry = linear::geometry_tile(tile, args.tokens, args.n);
+        let Product { parts, x, y, tokens, n, k } = Op("linear_add").product(stream, w.into(), x, y, shape)?;
+        let args = linear::Args { w: parts.codes, x, y, tokens, n, k, pad: 0 };
+        let tile = linear::Tile::choose(tokens, n);
+        let geometry = linear::geometry_tile(tile, tokens, n);
         // SAFETY: 1. `Args` is that of these kernels; 2. checked above; 3. the geometry of the same tile; 4. one stream, and Spans keep
         // memory alive.
         unsafe { self.launch(stream, linear::name_add(tile), geometry, &args) }
@@ -216,23 +227,33 @@ impl Kernels {
     }
 }
 
+/// One matrix product, checked: what its kernels' arguments are made of.
+struct Product {
+    parts: Parts,
+    x: u64,
+    y: u64,
+    tokens: u32,
+    n: u32,
+    k: u32,
+}
+
 impl Op {
-    /// Checks one matrix product and gives its arguments.
+    /// Checks one matrix product.
     fn product(
         self,
         stream: &Stream,
-        w: &Span,
+        w: Matrix<'_>,
         x: &Span,
         y: &Span,
-        [tokens, n, k]: [usize; 3],
-    ) -> Result<linear::Args, LaunchError> {
-        let t = self.tokens(tokens)?;
+        [t, n, k]: [usize; 3],
+    ) -> Result<Product, LaunchError> {
+        let tokens = self.tokens(t)?;
         let rows = self.width("N", n, 1)?;
         let depth = self.width("K", k, linear::K_MULTIPLE as usize)?;
-        self.holds("weight", w, &[n, k], 2)?;
-        self.holds("x", x, &[tokens, k], 2)?;
-        self.holds("y", y, &[tokens, n], 4)?;
-        self.apart(stream, &[w, x, y])?;
-        Ok(linear::Args { w: w.address(), x: x.address(), y: y.address(), tokens: t, n: rows, k: depth, pad: 0 })
+        let parts = self.parts("weight", w, [n, k])?;
+        self.holds("x", x, &[t, k], 2)?;
+        self.holds("y", y, &[t, n], 4)?;
+        self.apart(stream, &[w.span, x, y])?;
+        Ok(Product { parts, x: x.address(), y: y.address(), tokens, n: rows, k: depth })
     }
 }
