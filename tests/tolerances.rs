@@ -61,6 +61,8 @@ pub const F32_ROTATE: Tolerance = Tolerance { absolute: SMALLEST_NORMAL, relativ
 /// A dot product of exact bf16 products summed in f32 in any order: √K · 2⁻²⁴ is what rounding adds up to for K ≤ 4096 terms of one
 /// sign, the matrix instruction's unpublished inner precision has the rest.
 pub const LINEAR: Tolerance = Tolerance { absolute: SMALLEST_NORMAL, relative: 0.0, magnitude: 64.0 * F32 };
+/// As [`LINEAR`], each weight rounded to bf16 before it is multiplied: half a unit of each term.
+pub const LINEAR_GROUPS: Tolerance = Tolerance { magnitude: 1.01 * BF16 + LINEAR.magnitude, ..LINEAR };
 /// Attention in f32 with one rounding to bf16 at the end.
 pub const ATTENTION_F32: Tolerance =
     Tolerance { absolute: SMALLEST_NORMAL, relative: 1.01 * BF16, magnitude: 256.0 * F32 };

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use zynfer::gpu::code_object;
-use zynfer::hip::kernels::{Gemm, Kernels, KvCache, LaunchError};
+use zynfer::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Matrix};
 use zynfer::hip::{Buffer, Context, Event, HipError, Search, Selector, Span, Stream, choose, devices};
+use zynfer::quant::Scheme;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -81,13 +82,18 @@ impl Card {
     }
 }
 
-fn linear<'a>(card: &'a Card, t: usize, n: usize, k: usize) -> Result<Case<'a>> {
-    let (w, x, y) = (card.rotating(n * k * 2)?, card.buffer(t * k * 2)?, card.buffer(t * n * 4)?);
+fn linear<'a>(card: &'a Card, scheme: Scheme, t: usize, n: usize, k: usize) -> Result<Case<'a>> {
+    let bytes = scheme.layout(&[n, k])?.bytes;
+    let (w, x, y) = (card.rotating(bytes)?, card.buffer(t * k * 2)?, card.buffer(t * n * 4)?);
+    let stored = if scheme == Scheme::Bf16 { String::new() } else { format!("{scheme} ") };
     Ok(Case {
-        name: format!("linear T {t} N {n} K {k}"),
-        bytes: (2 * n * k + 2 * t * k + 4 * t * n) as f64,
+        name: format!("linear {stored}T {t} N {n} K {k}"),
+        bytes: (bytes + 2 * t * k + 4 * t * n) as f64,
         operations: 2.0 * (t * n * k) as f64,
-        launch: Box::new(move |i| card.kernels.linear(&card.stream, &w[i % w.len()], &x, &y, [t, n, k], Gemm::Fast)),
+        launch: Box::new(move |i| {
+            let w = Matrix { span: &w[i % w.len()], scheme };
+            card.kernels.linear(&card.stream, w, &x, &y, [t, n, k], Gemm::Fast)
+        }),
     })
 }
 
@@ -219,7 +225,7 @@ fn run() -> Result<()> {
         for (n, k) in
             [(width, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, width), (INTERMEDIATE, HIDDEN), (HIDDEN, INTERMEDIATE)]
         {
-            measure(linear(&card, t, n, k))?;
+            measure(linear(&card, Scheme::Bf16, t, n, k))?;
         }
         measure(rmsnorm(&card, t))?;
         measure(head_norm(&card, t))?;
@@ -227,7 +233,14 @@ fn run() -> Result<()> {
         measure(swiglu(&card, t))?;
         measure(residual_add(&card, t))?;
     }
-    measure(linear(&card, 1, VOCAB, HIDDEN))?;
+    measure(linear(&card, Scheme::Bf16, 1, VOCAB, HIDDEN))?;
+    for scheme in
+        [Scheme::Int8Row, Scheme::Int8(32), Scheme::Int4(32), Scheme::Int4(128), Scheme::Int4Min(32), Scheme::Fp8]
+    {
+        measure(linear(&card, scheme, 1, INTERMEDIATE, HIDDEN))?;
+        measure(linear(&card, scheme, 1, VOCAB, HIDDEN))?;
+        measure(linear(&card, scheme, CONTEXT, INTERMEDIATE, HIDDEN))?;
+    }
     measure(attention(&card, 1, CONTEXT))?;
     measure(attention(&card, CONTEXT, 0))?;
     measure(argmax(&card))?;

@@ -65,6 +65,26 @@ fn a_backend_that_is_not_there_is_an_error_and_never_another_one() {
     assert!(lines[0].contains(", chosen by auto: "), "{}", lines[0]);
 }
 
+/// On a card decode is fused unless said otherwise; with quantized weights it is not, and a line says so. The card here is the emulator's
+/// library.
+#[test]
+fn quantized_weights_are_decoded_operation_by_operation() {
+    let folder = folder();
+    let out = folder.path().join("int4.zynfer").to_str().expect("UTF-8 path").to_string();
+    zynfer(["compile", &tiny(), "-o", &out, "--quant", "int4"]).ok();
+    let library = binary::emulator_library().to_str().expect("UTF-8 path");
+    let run = |machine: &[&str]| zynfer([&["run", out.as_str(), "--prompt", "a", "-n", "2"][..], machine].concat());
+    let card = ["--backend", "amd-hip", "--hip-library", library];
+    let by_itself = run(&card);
+    let why = "--plan unfused: tensor model.embed_tokens.weight is int4:32, fused decode reads bf16";
+    assert!(by_itself.stderr.lines().any(|line| line == why), "{}", by_itself.stderr);
+    assert_eq!(by_itself.ok(), run(&["--backend", "emulator"]).ok());
+    for plan in ["fused", "graph", "persistent"] {
+        run(&[&card[..], &["--plan", plan]].concat())
+            .failed(1, &["model.embed_tokens.weight: int4:32", "--plan unfused"]);
+    }
+}
+
 #[test]
 fn the_emulator_library_lies_beside_the_program() {
     assert_eq!(binary::emulator_library().parent(), binary::zynfer().parent());

@@ -4,6 +4,7 @@
 
 use crate::machine::Machine;
 use device_ops::Geometry;
+use device_ops::format::{Scales, Stored};
 use device_ops::linear::{self, Tile, gated, qkv};
 use emulator::Stats;
 use emulator::launch::Class;
@@ -127,5 +128,49 @@ fn gate_and_up_write_a_quarter_of_what_they_would_apart() {
         let name = gated::name(tile).expect("a kernel");
         let counted = count(&machine, name, gated::geometry(tile, T, N), tile, &args);
         check(name, &counted, 2 * u64::from(N), bytes, 0);
+    }
+}
+
+/// Codes come as they are, and LDS holds bf16: bytes of W by their format, everything else as of bf16.
+#[test]
+fn quantized_tiles_read_codes_once_per_tile_across_and_meet_no_bank_twice() {
+    let (machine, [codes, x, y, scales]) = machine();
+    let group_log2 = 6;
+    let [tokens, rows, depth] = [T, N, K].map(u64::from);
+    let args = linear::quantized::Args { codes, scales, minimums: scales, x, y, tokens: T, n: N, k: K, group_log2 };
+    for names in linear::quantized::NAMES {
+        let bits = match names.stored {
+            Stored::Int4 | Stored::Int4Minimum => 4,
+            Stored::Int8 | Stored::Int8Group | Stored::Fp8 | Stored::Bf16 => 8,
+        };
+        for tile in [Tile::N64T64, Tile::N128T64, Tile::N128T128] {
+            let what = names.tiles[tile as usize];
+            let Counted { stats, geometry, tile: [n, t, _] } =
+                count(&machine, what, linear::geometry_tile(tile, T, N), tile, &args);
+            let counters = stats.counters.as_deref().expect("counted");
+            let workgroups = u64::from(geometry.workgroups[0]) * u64::from(geometry.workgroups[1]);
+            let brought = workgroups * (n * depth * bits / 8 + t * depth * 2);
+            assert_eq!(counters.loads.bytes_by_width[crate::width(16)], brought, "{what}: codes and x by b128");
+            // A scale, or two numbers, beside 16 bytes of codes; those of a row once by each lane that holds an element of it.
+            let by_2 = counters.loads.bytes_by_width[crate::width(2)];
+            let loads = workgroups * n * depth * bits / 8 / 16;
+            match names.stored.scales() {
+                Scales::None | Scales::Row => assert_eq!(by_2, 0, "{what}"),
+                Scales::Group => assert_eq!(by_2, 2 * loads, "{what}: scales"),
+                Scales::GroupMinimum => assert_eq!(by_2, 4 * loads, "{what}: scales and minimums"),
+            }
+            // LDS as of bf16: what was brought, in bf16, once; and the fragments. No conflict.
+            let fragments = (n + t) / 2 / 16;
+            let read = workgroups * WAVES * depth / 16 * fragments * 512;
+            assert_eq!(counters.lds.bytes, workgroups * (n + t) * depth * 2 + read, "{what}: LDS bytes");
+            assert_eq!(
+                (counters.lds.conflicts_mod32(), counters.lds.conflicts_mod64()),
+                (0, 0),
+                "{what}: bank conflicts"
+            );
+            assert_eq!(stats.count(Class::Wmma), rows * tokens * depth / 4096, "{what}: matrix instructions");
+            assert_eq!(counters.stores.bytes_by_width[crate::width(16)], rows * tokens * 4, "{what}: stored by b128");
+            assert_eq!(counters.scratch_load_bytes + counters.scratch_store_bytes, 0, "{what}: spills");
+        }
     }
 }

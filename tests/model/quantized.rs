@@ -6,6 +6,7 @@ use zynfer::{
     cpu::CpuOptions,
     engine::{Engine, Flow, NoText, Request},
     gpu::{self, GpuKind, Options},
+    hip::decode::DecodePlan,
     model::weights::Weights,
     quant::{Recipe, Scheme},
 };
@@ -40,11 +41,15 @@ fn lead(logits: &[f32]) -> f32 {
     logits[0] - logits[1]
 }
 
-fn check(recipe: &Recipe, what: &str) {
+fn quantized(recipe: &Recipe) -> Artifact {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("quantized.zynfer");
     compile_quantized(&cpu::fixture(cpu::TINY), &file, recipe, &mut |_, _| {}).unwrap();
-    let artifact = Artifact::open(&file, LoadMode::Mmap).unwrap();
+    Artifact::open(&file, LoadMode::Mmap).unwrap()
+}
+
+fn check(recipe: &Recipe, what: &str) {
+    let artifact = quantized(recipe);
     let mut reference = cpu::engine(&artifact, CpuOptions::new(256));
     let (cases, _) = golden::read(&cpu::fixture(cpu::TINY), 4096);
     for kind in kinds() {
@@ -76,4 +81,20 @@ fn each_scheme_says_what_the_cpu_says() {
 #[test]
 fn classes_of_matrices_may_have_schemes_of_their_own() {
     check(&Recipe::new(Scheme::Int8Row).keep(MIXED).unwrap(), MIXED);
+}
+
+/// Fused decode reads bf16: it says which matrix is not, and what to do.
+#[test]
+fn fused_decode_is_refused_by_name() {
+    let artifact = quantized(&Recipe::new(Scheme::Bf16).keep("attn_o=int4:64").unwrap());
+    let weights = Weights::new(artifact.config());
+    for decode in [DecodePlan::Fused, DecodePlan::Graph, DecodePlan::Persistent] {
+        let options = Options { decode: Some(decode), ..Options::new(64).unwrap() };
+        let opened = gpu::open(GpuKind::Emulator, "auto", artifact.config(), &weights, &artifact, &options);
+        let Err(error) = opened.map(|opened| opened.notes) else { panic!("it opened") };
+        assert_eq!(
+            error.to_string(),
+            "tensor model.layers.0.self_attn.o_proj.weight: int4:64, fused decode reads bf16; --plan unfused runs it"
+        );
+    }
 }

@@ -2,11 +2,13 @@
 //! awkward among them.
 
 use device_ops::format::Stored as Format;
+use device_ops::linear::Tile;
 use device_ops::{Geometry, embed, linear};
 use zynfer::hip::kernels::{Gemm, Matrix};
 use zynfer::quant::Scheme;
+use zynfer_tests::oracle::Expected;
 use zynfer_tests::oracle::quantized::{self as oracle, Kind, Stored};
-use zynfer_tests::tolerances::{EXACT, LINEAR};
+use zynfer_tests::tolerances::{EXACT, LINEAR, LINEAR_GROUPS};
 
 use crate::data::{Numbers, from_bf16, to_bf16};
 use crate::hip;
@@ -108,8 +110,13 @@ fn group_log2(w: &Stored) -> u32 {
 enum Rung {
     Plain,
     Gemv,
+    Tiles(Tile),
 }
-use Rung::{Gemv, Plain};
+use Rung::{Gemv, Plain, Tiles};
+
+/// All that use matrix instructions.
+const TILES: [Rung; 3] = [Tiles(Tile::N64T64), Tiles(Tile::N128T64), Tiles(Tile::N128T128)];
+const ALL: [Rung; 5] = [Plain, Gemv, TILES[0], TILES[1], TILES[2]];
 
 impl Rung {
     fn kernel(self, kind: Kind, t: u32, n: u32) -> (&'static str, Geometry) {
@@ -117,6 +124,7 @@ impl Rung {
         match self {
             Plain => (names.plain, linear::quantized::geometry_plain(t, n)),
             Gemv => (names.gemv, linear::quantized::geometry_gemv(t, n)),
+            Tiles(tile) => (names.tiles[tile as usize], linear::geometry_tile(tile, t, n)),
         }
     }
 }
@@ -144,11 +152,33 @@ fn product(rung: Rung, w: &Stored, x: &[u16]) -> Vec<f32> {
     machine.read(&y)
 }
 
-/// What the host launches for this product.
-fn chosen(rung: Rung, _tokens: usize) -> Option<Gemm> {
+/// How the host is asked for what this rung is, if it takes it for this shape.
+fn chosen(rung: Rung, w: &Stored, t: usize) -> Option<Gemm> {
+    let names = linear::quantized::names(format(w.kind)).expect("a quantized format");
+    let (t, n) = (t as u32, w.n as u32);
     match rung {
         Plain => Some(Gemm::Plain),
-        Gemv => Some(Gemm::Fast),
+        Gemv | Tiles(_) => (names.choose(t, n) == rung.kernel(w.kind, t, n)).then_some(Gemm::Fast),
+    }
+}
+
+/// What the kernels multiply with where the weights of groups are rounded to bf16: decoded once to f32, which no scheme but int4m rounds
+/// for, and from there.
+fn from_rounded(w: &Stored, x: &[f64]) -> Vec<Expected> {
+    let decoded: Vec<f32> = w.decoded().into_iter().map(|value| value as f32).collect();
+    zynfer_tests::oracle::linear::linear(&from_bf16(&to_bf16(&decoded)), x, w.n, w.k)
+}
+
+/// Judges what a rung made of these inputs.
+#[track_caller]
+fn judge(what: &str, rung: Rung, w: &Stored, x: &[u16], y: &[f32]) {
+    let x = from_bf16(x);
+    let by_rows = matches!(w.kind, Kind::Int8 | Kind::Fp8);
+    if matches!(rung, Tiles(_)) && !by_rows {
+        compare(what, y, &from_rounded(w, &x), LINEAR);
+        compare(what, y, &oracle::linear(w, &x), LINEAR_GROUPS);
+    } else {
+        compare(what, y, &oracle::linear(w, &x), LINEAR);
     }
 }
 
@@ -157,17 +187,16 @@ fn check(rungs: &[Rung], t: usize, n: usize, k: usize) {
     for (kind, group) in schemes(k) {
         let w = weights(kind, group, [n, k], (t * 1_000_003 + n * 1009 + k + group) as u64);
         let x = to_bf16(&Numbers::new((n + k) as u64).awkward(t * k, 1.0));
-        let want = oracle::linear(&w, &from_bf16(&x));
         for &rung in rungs {
             let what = format!("{rung:?} {} T {t} N {n} K {k}", scheme(&w));
-            compare(&what, &product(rung, &w, &x), &want, LINEAR);
-            let Some(gemm) = chosen(rung, t) else { continue };
+            judge(&what, rung, &w, &x, &product(rung, &w, &x));
+            let Some(gemm) = chosen(rung, &w, t) else { continue };
             hip::each(|device| {
-                let (bytes, x, y) = (device.buffer(&object(&w)), device.buffer(&x), device.output::<f32>(t * n));
+                let (bytes, input, y) = (device.buffer(&object(&w)), device.buffer(&x), device.output::<f32>(t * n));
                 let matrix = Matrix { span: &bytes.span, scheme: scheme(&w) };
-                let launched = device.kernels.linear(&device.stream, matrix, &x.span, &y.span, [t, n, k], gemm);
+                let launched = device.kernels.linear(&device.stream, matrix, &input.span, &y.span, [t, n, k], gemm);
                 launched.expect("a right launch");
-                compare(&format!("{}: {what}", device.name), &device.read::<f32>(&y), &want, LINEAR);
+                judge(&format!("{}: {what}", device.name), rung, &w, &x, &device.read::<f32>(&y));
                 assert!(device.read::<u8>(&bytes) == object(&w), "{}: {what}: changed its weights", device.name);
             });
         }
@@ -191,10 +220,43 @@ fn depths() {
     }
 }
 
+/// T around fragments, halves and tiles; N around a tile's edges; K of an odd and an even number of steps.
 #[test]
 fn tokens() {
-    for t in [2, 5, 17] {
+    for t in [2, 17] {
         check(&[Plain, Gemv], t, 20, 128);
+    }
+    for (t, n, k) in
+        [(1, 64, 64), (2, 65, 128), (16, 63, 192), (33, 129, 256), (64, 128, 64), (65, 70, 320), (129, 20, 128)]
+    {
+        check(&TILES, t, n, k);
+    }
+}
+
+#[test]
+fn routes() {
+    let b = linear::WMMA_FROM_TOKENS;
+    for names in linear::quantized::NAMES {
+        for (t, n, tile) in
+            [(b, 100, Tile::N64T64), (128, 128 * 127 + 1, Tile::N128T64), (64, 128 * 255 + 1, Tile::N128T128)]
+        {
+            let expected = (names.tiles[tile as usize], linear::geometry_tile(tile, t, n));
+            assert_eq!(names.choose(t, n), expected, "T {t} N {n}");
+        }
+        assert_eq!(names.choose(b - 1, 100), (names.gemv, linear::quantized::geometry_gemv(b - 1, 100)));
+    }
+}
+
+/// Tiles of every shape add up K in the same order: which one is taken changes no bit.
+#[test]
+fn shapes_do_not_matter() {
+    let (t, n, k) = (70, 130, 320);
+    for (kind, group) in schemes(k) {
+        let w = weights(kind, group, [n, k], 30);
+        let x = to_bf16(&Numbers::new(31).awkward(t * k, 1.0));
+        let run = |rung: Rung| -> Vec<u32> { product(rung, &w, &x).iter().map(|y| y.to_bits()).collect() };
+        let first = run(TILES[0]);
+        assert!(TILES[1..].iter().all(|rung| run(*rung) == first), "{}", scheme(&w));
     }
 }
 
@@ -208,7 +270,7 @@ fn what_is_not_finite_stays_in_its_place() {
         let mut x = Numbers::new(9).vector(t * k, 1.0);
         (x[k + 3], x[4 * k + 100]) = (f32::NAN, f32::INFINITY);
         let x = to_bf16(&x);
-        for rung in [Plain, Gemv] {
+        for rung in ALL {
             for (i, y) in product(rung, &w, &x).iter().enumerate() {
                 let token = i / n;
                 let what = format!("{rung:?} {}: y[{token},{}] is {y}", scheme(&w), i % n);
@@ -232,7 +294,7 @@ fn neighbours_do_not_matter() {
             let y = product(rung, &w, &to_bf16(&x));
             y[at * n..(at + 1) * n].iter().map(|y| y.to_bits()).collect::<Vec<u32>>()
         };
-        for rung in [Plain, Gemv] {
+        for rung in ALL {
             let alone = run(rung, 1, 0);
             for (tokens, at) in [(2, 1), (17, 16)] {
                 assert_eq!(run(rung, tokens, at), alone, "{rung:?} {}: token {at} of {tokens}", scheme(&w));

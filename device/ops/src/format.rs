@@ -257,6 +257,26 @@ mod device {
             Self { codes, scales, minimums, ..self }
         }
 
+        /// Bytes from the first code of the matrix to the first of row `row`: for rows in the first 2³² bytes.
+        #[inline(always)]
+        pub fn codes_offset(&self, row: u32) -> u32 {
+            row * (self.k / F::ELEMENTS * 16)
+        }
+
+        /// As [`Row::group`] of row `row`, whose scales lie in the first 2³² bytes: one 32-bit offset from a base that all lanes share.
+        ///
+        /// # Safety
+        /// 1. The matrix holds what [`Matrix`] says, the row and the element `at` among it.
+        #[inline(always)]
+        pub unsafe fn group(&self, row: u32, at: u32) -> Scale {
+            let offset = (row * (self.k >> self.group_log2) + (at >> self.group_log2)) * 2;
+            // SAFETY: point 1 is the caller's; a scale is 2 bytes.
+            let factor = if F::GROUPS { unsafe { load_offset(self.scales, offset) } } else { 0 };
+            // SAFETY: as above, for the minimums.
+            let minimum = if F::MINIMUMS { unsafe { load_offset(self.minimums, offset) } } else { 0 };
+            Scale { factor, minimum }
+        }
+
         /// Row `row`. Reads nothing.
         #[inline(always)]
         pub fn row(&self, row: u32) -> Row<F> {

@@ -62,6 +62,7 @@ mod kernel {
     use amdgpu_target::gpu::{ACC_RUN, B128, silu, store_run_bf16, workgroup_x, workgroup_y};
 
     use super::super::tiles::{each_run, product, run_of};
+    use crate::format::{Bf16, Matrix};
 
     /// The tile of workgroup (x, y).
     ///
@@ -76,11 +77,10 @@ mod kernel {
         [tokens, n, k]: [u32; 3],
     ) {
         let (n0, t0) = (workgroup_x() * 64, workgroup_y() * FT as u32 * 32);
-        let row_pieces = k as usize / 8;
-        let w = [gate, up].map(|w| w.cast::<B128>().wrapping_add(n0 as usize * row_pieces));
-        let x = x.cast::<B128>().wrapping_add(t0 as usize * row_pieces);
+        let w = [gate, up].map(|w| Matrix::bf16(w, k).from_row(n0));
+        let x = x.cast::<B128>().wrapping_add(t0 as usize * (k as usize / 8));
         // SAFETY: n0 < N and t0 < T by the grid, what is left of both is passed on: point 1.
-        let acc = unsafe { product::<4, FT, 4, 4, PX, AHEAD, true>(w, n - n0, x, tokens - t0, k) };
+        let acc = unsafe { product::<Bf16, 4, FT, 4, 4, PX, AHEAD, true>(w, n - n0, x, tokens - t0) };
         // A wave's fragments 0 and 1 are 32 outputs of gate, 2 and 3 the same of up.
         each_run::<2, FT>(|t, at, [i, j, run]| {
             let (g, u) = (run_of(acc[i][j], run), run_of(acc[i + 2][j], run));

@@ -65,6 +65,7 @@ mod kernel {
     use amdgpu_target::gpu::{B128, workgroup_x, workgroup_y};
 
     use super::super::tiles::{product, write};
+    use crate::format::{Bf16, Matrix};
 
     /// The tile of workgroup (x, y): which matrix is decided by x, for all lanes the same.
     ///
@@ -87,11 +88,10 @@ mod kernel {
             (wv, value, n_kv, at - q_tiles - kv_tiles)
         };
         let (n0, t0) = (at * 128, workgroup_y() * FT as u32 * 32);
-        let row_pieces = k as usize / 8;
-        let w = w.cast::<B128>().wrapping_add(n0 as usize * row_pieces);
-        let x = x.cast::<B128>().wrapping_add(t0 as usize * row_pieces);
+        let w = Matrix::bf16(w, k).from_row(n0);
+        let x = x.cast::<B128>().wrapping_add(t0 as usize * (k as usize / 8));
         // SAFETY: n0 is below the matrix's rows and t0 < T by the grid, what is left of both is passed on: point 1.
-        let acc = unsafe { product::<4, FT, 4, 4, PX, AHEAD, false>([w, w], rows - n0, x, tokens - t0, k) };
+        let acc = unsafe { product::<Bf16, 4, FT, 4, 4, PX, AHEAD, false>([w, w], rows - n0, x, tokens - t0) };
         let y = y.wrapping_add(t0 as usize * rows as usize + n0 as usize);
         // SAFETY: the same corner of the matrix's output; tiles do not overlap.
         unsafe { write::<4, FT>(&acc, y, tokens - t0, rows - n0, rows) };

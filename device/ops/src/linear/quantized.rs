@@ -3,6 +3,7 @@
 
 use amdgpu_target::Geometry;
 
+use super::Tile;
 use crate::contract::{Address, Kernel, args};
 use crate::format::Stored;
 
@@ -39,15 +40,42 @@ pub struct Names {
     pub plain: &'static str,
     /// Any T, W once per token; geometry as [`super::geometry_gemv`].
     pub gemv: &'static str,
+    /// Several tokens, by [`Tile`] in its order; geometry as [`super::geometry_tile`].
+    pub tiles: [&'static str; 3],
 }
 
 /// All formats but bf16.
 pub const NAMES: [Names; 5] = [
-    Names { stored: Stored::Int8, plain: "linear_int8_plain", gemv: "linear_int8_gemv" },
-    Names { stored: Stored::Int8Group, plain: "linear_int8g_plain", gemv: "linear_int8g_gemv" },
-    Names { stored: Stored::Int4, plain: "linear_int4_plain", gemv: "linear_int4_gemv" },
-    Names { stored: Stored::Int4Minimum, plain: "linear_int4m_plain", gemv: "linear_int4m_gemv" },
-    Names { stored: Stored::Fp8, plain: "linear_fp8_plain", gemv: "linear_fp8_gemv" },
+    Names {
+        stored: Stored::Int8,
+        plain: "linear_int8_plain",
+        gemv: "linear_int8_gemv",
+        tiles: ["linear_int8_n64_t64", "linear_int8_n128_t64", "linear_int8_n128_t128"],
+    },
+    Names {
+        stored: Stored::Int8Group,
+        plain: "linear_int8g_plain",
+        gemv: "linear_int8g_gemv",
+        tiles: ["linear_int8g_n64_t64", "linear_int8g_n128_t64", "linear_int8g_n128_t128"],
+    },
+    Names {
+        stored: Stored::Int4,
+        plain: "linear_int4_plain",
+        gemv: "linear_int4_gemv",
+        tiles: ["linear_int4_n64_t64", "linear_int4_n128_t64", "linear_int4_n128_t128"],
+    },
+    Names {
+        stored: Stored::Int4Minimum,
+        plain: "linear_int4m_plain",
+        gemv: "linear_int4m_gemv",
+        tiles: ["linear_int4m_n64_t64", "linear_int4m_n128_t64", "linear_int4m_n128_t128"],
+    },
+    Names {
+        stored: Stored::Fp8,
+        plain: "linear_fp8_plain",
+        gemv: "linear_fp8_gemv",
+        tiles: ["linear_fp8_n64_t64", "linear_fp8_n128_t64", "linear_fp8_n128_t128"],
+    },
 ];
 
 /// The kernels of a format; `None` for bf16, whose arguments are others.
@@ -63,6 +91,10 @@ pub(crate) const fn gemv(index: usize) -> Kernel {
     Kernel { name: NAMES[index].gemv, fields: Args::FIELDS, waves: super::GEMV_WAVES }
 }
 
+pub(crate) const fn tile(index: usize, tile: usize) -> Kernel {
+    Kernel { name: NAMES[index].tiles[tile], fields: Args::FIELDS, waves: super::TILE_WAVES }
+}
+
 /// Geometry of [`Names::plain`].
 pub const fn geometry_plain(tokens: u32, n: u32) -> Geometry {
     super::geometry_plain(tokens, n)
@@ -73,11 +105,22 @@ pub const fn geometry_gemv(tokens: u32, n: u32) -> Geometry {
     super::geometry_gemv(tokens, n)
 }
 
+impl Names {
+    /// The kernel that takes `tokens` tokens and a weight of `n` rows, and its geometry.
+    pub const fn choose(&self, tokens: u32, n: u32) -> (&'static str, Geometry) {
+        if tokens < super::WMMA_FROM_TOKENS {
+            return (self.gemv, geometry_gemv(tokens, n));
+        }
+        let tile = Tile::choose(tokens, n);
+        (self.tiles[tile as usize], super::geometry_tile(tile, tokens, n))
+    }
+}
+
 #[cfg(gpu)]
 mod kernel {
     use core::marker::PhantomData;
 
-    use super::super::{gemv::gemv, plain::plain};
+    use super::super::{gemv::gemv, plain::plain, tiles::tile};
     use crate::format::{Fp8, Int4, Int4Minimum, Int8, Int8Group, Matrix};
 
     /// Defines the kernels of one matrix: body, name, format, the format's pieces.
@@ -147,7 +190,7 @@ mod kernel {
         /// Numerics   codes and products exact; each lane sums its elements in f32, then a fixed tree over the lanes, then the scale;
         ///            oracle::linear, Tolerance LINEAR
         /// Workgroup, Wave, LDS, Sync   as `linear_bf16_gemv`; `geometry_gemv`
-        /// Registers  budget 120 VGPR (12 waves per SIMD), 0 spills: 8 loads of W and 4 of x in flight
+        /// Registers  budget 96 VGPR (16 waves per SIMD), 0 spills: 8 loads of W and 4 of x in flight
         /// Memory     16 B of codes per lane, consecutive lanes consecutive, 8 loads of W in flight, each byte read once; bytes = N·K + 4·N +
         ///            2·T·K + 4·T·N
         /// Target     gfx1201; expects `global_load_b128`, `v_permlanex16_b32`
@@ -168,12 +211,100 @@ mod kernel {
 
         /// Matrix product with int4m weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]
         ///
-        /// As `linear_int4_gemv`; minimums `[N, K/G]` f16; the sums of x are shared by the wave's four rows.
+        /// As `linear_int4_gemv`; minimums `[N, K/G]` f16; the sums of x are shared by the wave's four rows. Budget 120 VGPR.
         gemv linear_int4m_gemv: Int4Minimum, 4;
 
         /// Matrix product with fp8 weights, GEMV: y[t,n] = scale[n] · Σ_k x[t,k] · value(code[n,k])
         ///
         /// As `linear_int8_gemv`; codes OCP e4m3fn; expects `v_cvt_pk_f32_fp8`.
         gemv linear_fp8_gemv: Fp8, 2;
+    }
+
+    /// Defines the kernels that take several tokens: name, format, FN, FT, PIECES, PW, PX, AHEAD.
+    macro_rules! tiles {
+        ($($(#[$doc:meta])* $name:ident: $format:ty, $fn:literal, $ft:literal, $pieces:literal, $pw:literal, $px:literal, $ahead:literal;)*) => {$(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// 1. The pointers hold what *Input* and *Output* say, 16-byte aligned, scales 4.  2. Launched with `geometry_tile(tile, T, N)` of its tile.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "gpu-kernel" fn $name(
+                codes: *const u8,
+                scales: *const u16,
+                minimums: *const u16,
+                x: *const u16,
+                y: *mut f32,
+                tokens: u32,
+                n: u32,
+                k: u32,
+                group_log2: u32,
+            ) {
+                let codes = codes.cast();
+                let w = Matrix::<$format> { codes, scales, minimums, k, group_log2, format: PhantomData };
+                // SAFETY: points 1 and 2.
+                unsafe { tile::<$format, $fn, $ft, $pieces, $pw, $px, $ahead, false>(w, x, y, [tokens, n]) };
+            }
+        )*};
+    }
+
+    tiles! {
+        /// Matrix product with int8 weights by tiles of 64 × 64: y[t,n] = scale[n] · Σ_k x[t,k] · q[n,k]
+        ///
+        /// Input      codes `[N, K]` i8, scales `[N]` f32; x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
+        /// Output     y `[T, N]` f32, every element written; overlaps nothing
+        /// Numerics   codes exact in bf16, products exact, f32 accumulate in an unpublished order, the scale at the end; oracle::quantized,
+        ///            Tolerance LINEAR
+        /// Workgroup, Wave, Sync   as `linear_bf16_n64_t64`
+        /// LDS        32 768 B: two stages of 128 rows × 128 B, bf16
+        /// Registers  budget 168 VGPR, 0 spills
+        /// Memory     16 B of codes per lane, 4 lanes on 64 consecutive bytes; codes read ceil(T / 64) times
+        /// Target     gfx1201; expects `v_wmma_f32_16x16x16_bf16`, `ds_load_b128`, `ds_store_b128`, `global_load_b128`
+        /// Why        codes become bf16 on their way into LDS, once for four waves: 2.5 operations per element, of which T / 64 tiles make
+        ///            nothing where memory rules
+        linear_int8_n64_t64: Int8, 2, 2, 8, 2, 4, 2;
+
+        /// As `linear_int8_n64_t64` by tiles of 128 × 64, otherwise as `linear_bf16_n128_t64`.
+        linear_int8_n128_t64: Int8, 4, 2, 4, 2, 2, 2;
+
+        /// As `linear_int8_n64_t64` by tiles of 128 × 128, otherwise as `linear_bf16_n128_t128`.
+        linear_int8_n128_t128: Int8, 4, 4, 4, 2, 4, 1;
+
+        /// As `linear_int8_n64_t64`, int8 by groups: y[t,n] = Σ_k x[t,k] · bf16(scale[n,g] · q[n,k])
+        ///
+        /// Numerics   each weight rounded once to bf16, then as `linear_bf16_n64_t64`; oracle::quantized, Tolerance LINEAR_GROUPS
+        linear_int8g_n64_t64: Int8Group, 2, 2, 8, 2, 4, 2;
+
+        /// As `linear_int8g_n64_t64` by tiles of 128 × 64.
+        linear_int8g_n128_t64: Int8Group, 4, 2, 4, 2, 2, 2;
+
+        /// As `linear_int8g_n64_t64` by tiles of 128 × 128.
+        linear_int8g_n128_t128: Int8Group, 4, 4, 4, 2, 4, 1;
+
+        /// As `linear_int8g_n64_t64`, int4: y[t,n] = Σ_k x[t,k] · bf16(scale[n,g] · (q[n,k] − 8)); a lane's load is 32 elements of a row.
+        linear_int4_n64_t64: Int4, 2, 2, 8, 1, 4, 2;
+
+        /// As `linear_int4_n64_t64` by tiles of 128 × 64.
+        linear_int4_n128_t64: Int4, 4, 2, 4, 1, 2, 2;
+
+        /// As `linear_int4_n64_t64` by tiles of 128 × 128.
+        linear_int4_n128_t128: Int4, 4, 4, 4, 1, 4, 1;
+
+        /// As `linear_int4_n64_t64`, int4m: y[t,n] = Σ_k x[t,k] · bf16(scale[n,g] · q[n,k] + minimum[n,g])
+        linear_int4m_n64_t64: Int4Minimum, 2, 2, 8, 1, 4, 2;
+
+        /// As `linear_int4m_n64_t64` by tiles of 128 × 64.
+        linear_int4m_n128_t64: Int4Minimum, 4, 2, 4, 1, 2, 2;
+
+        /// As `linear_int4m_n64_t64` by tiles of 128 × 128.
+        linear_int4m_n128_t128: Int4Minimum, 4, 4, 4, 1, 4, 1;
+
+        /// As `linear_int8_n64_t64`, fp8: y[t,n] = scale[n] · Σ_k x[t,k] · value(code[n,k])
+        linear_fp8_n64_t64: Fp8, 2, 2, 8, 2, 4, 2;
+
+        /// As `linear_fp8_n64_t64` by tiles of 128 × 64.
+        linear_fp8_n128_t64: Fp8, 4, 2, 4, 2, 2, 2;
+
+        /// As `linear_fp8_n64_t64` by tiles of 128 × 128.
+        linear_fp8_n128_t128: Fp8, 4, 4, 4, 2, 4, 1;
     }
 }

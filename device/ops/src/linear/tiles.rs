@@ -1,5 +1,6 @@
-//! Matrix products of several tokens as they are fast: large tiles, two LDS stages. One generic product, and the kernels that store it or
-//! add it to the residual stream; `qkv.rs` and `gated.rs` hold those of several matrices.
+//! Matrix products of several tokens as they are fast: large tiles, two LDS stages. One generic product, whatever W is stored as, and the
+//! kernels of bf16 that store it or add it to the residual stream; `qkv.rs` and `gated.rs` hold those of several matrices, `quantized.rs`
+//! those of quantized weights.
 //!
 //! The simple idea is that of `wmma.rs`. What was done to it:
 //! 1. A wave owns up to 4 × 4 fragments: 16 matrix instructions for 8 fragment loads, where 2 × 2 has a load for each and LDS limits it.
@@ -9,6 +10,10 @@
 //! 3. No padding: a 128-byte line of LDS holds eight 16-byte pieces, each at its place exclusive-or a number of its row. Eight lanes that
 //!    store a line, and eight that read one piece of eight rows, touch all banks once.
 //! 4. A wave whose tokens all lie past T multiplies nothing.
+//!
+//! LDS holds bf16 whatever W is stored as: codes travel from memory to registers as they are, a quarter or half of the bytes, and are
+//! converted where they are stored in LDS, each once for all four waves. Scales of groups are multiplied in there, one rounding to bf16;
+//! those of rows are applied to the sums at the end, and codes of 8 bits are exact.
 
 use amdgpu_target::gpu::{
     ACC_RUN, Acc, B128, Fragment, acc_column, acc_column_of, acc_row, acc_to_array, barrier, item_idx, lane_idx, lds,
@@ -17,6 +22,7 @@ use amdgpu_target::gpu::{
 };
 
 use super::tile::WAVES;
+use crate::format::{Bf16, Format, Matrix, Scale};
 
 const ITEMS: u32 = WAVES * 32;
 
@@ -30,15 +36,26 @@ fn place<const PIECES: u32>(row: u32, piece: u32) -> u32 {
     }
 }
 
+/// What a lane brings of one step: 16-byte loads of W's codes with the scales of their groups, and pieces of x.
+#[derive(Clone, Copy)]
+struct Brought<const PW: usize, const PX: usize> {
+    w: [B128; PW],
+    scales: [Scale; PW],
+    x: [B128; PX],
+}
+
 /// The product of one workgroup's tile: element `[i][j]` of this wave is the fragment of rows `wave_n · 16·FN + 16·i` of W's tile and of
-/// tokens `wave_t · 16·FT + 16·j` ([`each_run`] tells them). `PIECES` 16-byte pieces of a row make a step; a lane brings `PW` of W and `PX`
-/// of x, and has those of `AHEAD` steps on their way besides the one in LDS. If `GATED`, the tile's rows are 32 of the first matrix, the same 32 of the second, the next 32 of the first, and so on.
+/// tokens `wave_t · 16·FT + 16·j` ([`each_run`] tells them), without scales of whole rows. `PIECES` pieces of eight elements of a row make a
+/// step; a lane brings `PW` loads of W's codes and `PX` of x, and has those of `AHEAD` steps on their way besides the one in LDS. If `GATED`,
+/// the tile's rows are 32 of the first matrix, the same 32 of the second, the next 32 of the first, and so on.
 ///
 /// # Safety
-/// 1. `w` and `x` point to row-major rows of `k` bf16, 16-byte aligned, of which `n` (of each) and `tokens` may be read, 1 at least.
-/// 2. `k` is a multiple of 64, at least 64.  3. The launch gave the LDS of the tile and [`WAVES`] waves, which all come here together.
+/// 1. `w` holds what [`Matrix`] says, `n` rows of each, `x` points to `tokens` row-major rows of as many bf16, 16-byte aligned; `n` and
+///    `tokens` are 1 at least.
+/// 2. K is a multiple of 64, at least 64.  3. The launch gave the LDS of the tile and [`WAVES`] waves, which all come here together.
 #[inline(always)]
 pub(super) unsafe fn product<
+    F: Format,
     const FN: usize,
     const FT: usize,
     const PIECES: u32,
@@ -47,53 +64,65 @@ pub(super) unsafe fn product<
     const AHEAD: u32,
     const GATED: bool,
 >(
-    w: [*const B128; 2],
+    w: [Matrix<F>; 2],
     n: u32,
     x: *const B128,
     tokens: u32,
-    k: u32,
 ) -> [[Acc; FT]; FN] {
     const {
         assert!((PIECES == 4 || PIECES == 8) && (AHEAD == 1 || AHEAD == 2));
-        assert!(PW as u32 * 4 == FN as u32 * PIECES && PX as u32 * 4 == FT as u32 * PIECES);
-        assert!(!GATED || (FN == 4 && PIECES == 4));
+        assert!(PW * F::PIECES * 4 == FN * PIECES as usize && PX as u32 * 4 == FT as u32 * PIECES);
+        assert!(!GATED || (FN == 4 && PIECES == 4 && F::PIECES == 1));
     };
+    let k = w[0].k;
     // Stages in pieces: W's rows, then x's.
     let x_tile = FN as u32 * 32 * PIECES;
     let stage = (FN + FT) as u32 * 32 * PIECES;
     let item = item_idx();
     let (row, piece) = (item / PIECES, item % PIECES);
     let span = ITEMS / PIECES; // rows that all lanes bring at once: a multiple of 16, so that it changes nothing of a row's order
-    let offset = |row: u32, rows: u32| row.min(rows - 1) * (k * 2) + piece * 16;
-    let w_at: [u32; PW] = core::array::from_fn(|i| {
-        let i = i as u32;
-        offset(if GATED { i / 2 } else { i } * span + row, n)
-    });
-    let x_at: [u32; PX] = core::array::from_fn(|i| offset(i as u32 * span + row, tokens));
+    // The same of W, of which a lane's load holds several pieces.
+    let w_lanes = PIECES / F::PIECES as u32;
+    let (w_row, w_piece) = (item / w_lanes, item % w_lanes * F::PIECES as u32);
+    let w_span = ITEMS / w_lanes;
+    let row_of = |i: usize| (if GATED { i as u32 / 2 } else { i as u32 } * w_span + w_row).min(n - 1);
+    let matrix_of = |i: usize| if GATED { w[i % 2] } else { w[0] };
+    let w_at: [u32; PW] = core::array::from_fn(|i| w[0].codes_offset(row_of(i)) + w_piece / F::PIECES as u32 * 16);
+    let x_at: [u32; PX] = core::array::from_fn(|i| (i as u32 * span + row).min(tokens - 1) * (k * 2) + piece * 16);
     let bring = |step: u32| {
         // The step goes into the lane's offset, not into the base: an offset that is new in each step is used as one 32-bit register,
         // one that is not is widened before the loop and costs a carry per load.
-        let along = step * (PIECES * 16);
+        let along = step * (PIECES / F::PIECES as u32 * 16);
         let w: [B128; PW] = core::array::from_fn(|i| {
             // SAFETY: the row is below `n`, the piece below K: points 1 and 2.
-            unsafe { load_offset(if GATED { w[i % 2] } else { w[0] }, w_at[i] + along) }
+            unsafe { load_offset(matrix_of(i).codes, w_at[i] + along) }
         });
+        let scales: [Scale; PW] = core::array::from_fn(|i| {
+            // SAFETY: as above.
+            unsafe { matrix_of(i).group(row_of(i), (step * PIECES + w_piece) * 8) }
+        });
+        let along = step * (PIECES * 16);
         let x: [B128; PX] = core::array::from_fn(|i| {
             // SAFETY: as above, below `tokens`.
             unsafe { load_offset(x, x_at[i] + along) }
         });
-        (w, x)
+        Brought { w, scales, x }
     };
-    let mine = place::<PIECES>(row, piece);
-    let keep = |at: u32, (w, x): ([B128; PW], [B128; PX])| {
-        let first = lds::<B128>().wrapping_add((at + mine) as usize);
+    let (mine_w, mine_x) = (place::<PIECES>(w_row, w_piece), place::<PIECES>(row, piece));
+    let keep = |at: u32, brought: Brought<PW, PX>| {
         for i in 0..PW {
-            // SAFETY: inside W's part of the stage at `at`; each piece belongs to one lane, and nobody reads this stage now: point 3.
-            unsafe { store(first, i * ITEMS as usize, w[i]) };
+            for p in 0..F::PIECES {
+                let bf16 = F::bf16(brought.w[i], p, brought.scales[i]);
+                // Pieces of a load lie beside each other, so their places differ where their numbers do.
+                let first = lds::<B128>().wrapping_add((at + (mine_w ^ p as u32)) as usize);
+                // SAFETY: inside W's part of the stage at `at`; each piece belongs to one lane, and nobody reads this stage now: point 3.
+                unsafe { store(first, i * ITEMS as usize * F::PIECES, bf16) };
+            }
         }
+        let first = lds::<B128>().wrapping_add((at + mine_x) as usize);
         for i in 0..PX {
             // SAFETY: as above, x's part.
-            unsafe { store(first, x_tile as usize + i * ITEMS as usize, x[i]) };
+            unsafe { store(first, x_tile as usize + i * ITEMS as usize, brought.x[i]) };
         }
     };
 
@@ -248,6 +277,25 @@ pub(super) unsafe fn write_run(row: *mut f32, at: u32, n: u32, aligned: bool, ru
     }
 }
 
+/// Multiplies each element of a tile's product with the scale of its row of W.
+///
+/// # Safety
+/// 1. `w` holds what [`Matrix`] says, `n` rows, 1 at least.
+#[inline(always)]
+unsafe fn scale_rows<F: Format, const FN: usize, const FT: usize>(acc: &mut [[Acc; FT]; FN], w: Matrix<F>, n: u32) {
+    for i in 0..FN {
+        let scales: [f32; 8] = core::array::from_fn(|e| {
+            let (_, row) = place_of::<FN, FT>(i, 0, e);
+            // SAFETY: the row is below `n`: point 1.
+            unsafe { w.row(row.min(n - 1)).scale() }
+        });
+        for j in 0..FT {
+            let sums = acc_to_array(acc[i][j]);
+            acc[i][j] = Acc::new(core::array::from_fn(|e| sums[e] * scales[e]));
+        }
+    }
+}
+
 /// Stores a tile's product as `y`.
 ///
 /// # Safety
@@ -346,7 +394,8 @@ unsafe fn add_column<const FN: usize, const FT: usize>(
 /// # Safety
 /// 1. As the kernels below.
 #[inline(always)]
-unsafe fn tile<
+pub(super) unsafe fn tile<
+    F: Format,
     const FN: usize,
     const FT: usize,
     const PIECES: u32,
@@ -355,17 +404,20 @@ unsafe fn tile<
     const AHEAD: u32,
     const ADD: bool,
 >(
-    w: *const u16,
+    w: Matrix<F>,
     x: *const u16,
     y: *mut f32,
-    [tokens, n, k]: [u32; 3],
+    [tokens, n]: [u32; 2],
 ) {
     let (n0, t0) = (workgroup_x() * FN as u32 * 32, workgroup_y() * FT as u32 * 32);
-    let row_pieces = k as usize / 8;
-    let w = w.cast::<B128>().wrapping_add(n0 as usize * row_pieces);
-    let x = x.cast::<B128>().wrapping_add(t0 as usize * row_pieces);
+    let x = x.cast::<B128>().wrapping_add(t0 as usize * (w.k as usize / 8));
+    let w = w.from_row(n0);
     // SAFETY: n0 < N and t0 < T by the grid, what is left of both is passed on: point 1.
-    let acc = unsafe { product::<FN, FT, PIECES, PW, PX, AHEAD, false>([w, w], n - n0, x, tokens - t0, k) };
+    let mut acc = unsafe { product::<F, FN, FT, PIECES, PW, PX, AHEAD, false>([w, w], n - n0, x, tokens - t0) };
+    if F::ROW_SCALES {
+        // SAFETY: `w` has as many rows: point 1.
+        unsafe { scale_rows(&mut acc, w, n - n0) };
+    }
     let y = y.wrapping_add(t0 as usize * n as usize + n0 as usize);
     if ADD {
         // SAFETY: the same corner of y; tiles do not overlap.
@@ -393,7 +445,7 @@ macro_rules! kernels {
             k: u32,
         ) {
             // SAFETY: points 1 and 2.
-            unsafe { tile::<$fn, $ft, $pieces, $pw, $px, $ahead, $add>(w, x, y, [tokens, n, k]) };
+            unsafe { tile::<Bf16, $fn, $ft, $pieces, $pw, $px, $ahead, $add>(Matrix::bf16(w, k), x, y, [tokens, n]) };
         }
     )*};
 }

@@ -47,7 +47,7 @@ impl Kernels {
             let args = quantized::Args { codes, scales, minimums, x, y, tokens, n, k, group_log2 };
             let (name, geometry) = match gemm {
                 Gemm::Plain => (names.plain, linear::geometry_plain(tokens, n)),
-                Gemm::SingleStage | Gemm::Fast => (names.gemv, linear::geometry_gemv(tokens, n)),
+                Gemm::SingleStage | Gemm::Fast => names.choose(tokens, n),
             };
             // SAFETY: 1. `Args` is that of all quantized formats, and the name is this one's; 2. checked above; 3. the contract's geometry
             // for the kernel named beside it; 4. one stream, and Spans keep memory alive.
