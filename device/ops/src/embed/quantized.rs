@@ -99,7 +99,8 @@ mod kernels {
         /// Embedding gather from int8 by groups, as `embed_int8`; scales `[V, H/G]` f16, exact.
         embed_int8g: Int8Group;
 
-        /// Embedding gather from int4, as `embed_int8g`; out[t,i] = scale · (q − 8), exact; a lane writes 128 B, grid = [T, ceil(H / 4096)].
+        /// Embedding gather from int4, as `embed_int8g`; out[t,i] = scale · (q − 8), exact; a lane writes 128 B, grid =
+        /// [T, ceil(H / 4096)], budget 48 VGPR.
         embed_int4: Int4;
 
         /// Embedding gather from int4m, as `embed_int4`; out[t,i] = scale · q + minimum, rounded once.

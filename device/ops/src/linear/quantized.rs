@@ -259,8 +259,8 @@ mod kernel {
         /// Registers  budget 168 VGPR, 0 spills
         /// Memory     16 B of codes per lane, 4 lanes on 64 consecutive bytes; codes read ceil(T / 64) times
         /// Target     gfx1201; expects `v_wmma_f32_16x16x16_bf16`, `ds_load_b128`, `ds_store_b128`, `global_load_b128`
-        /// Why        codes become bf16 on their way into LDS, once for four waves: 2.5 operations per element, of which T / 64 tiles make
-        ///            nothing where memory rules
+        /// Why        codes become bf16 on their way into LDS, once for four waves: 3 operations per element, 6 where groups have scales, 1.4 of
+        ///            fp8 (EXP-0032)
         linear_int8_n64_t64: Int8, 2, 2, 8, 2, 4, 2;
 
         /// As `linear_int8_n64_t64` by tiles of 128 × 64, otherwise as `linear_bf16_n128_t64`.
