@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use zynfer::artifact::gguf::{Gguf, Header, refusals};
+use zynfer::artifact::gguf::{Gguf, Header, Regrouped, refusals};
 use zynfer::artifact::{Artifact, LoadMode, compile_quantized};
-use zynfer::quant::{Recipe, Scheme};
+use zynfer::quant::{Choice, Encoded, Matrix, Recipe, Scheme};
 
 /// How far an input came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,7 +30,11 @@ pub fn gguf(bytes: &[u8]) -> Read {
         let elements = tensor.shape.iter().product::<usize>();
         assert_eq!(blocks.len() as u64, elements as u64 / tensor.kind.block_elements() * tensor.kind.block_bytes());
         if let Some(decoder) = tensor.kind.decoder() {
-            decoder(blocks, &mut vec![0.0; elements]);
+            let mut values = vec![0.0; elements];
+            decoder(blocks, &mut values);
+            if let (Some(kept), &[n, k]) = (tensor.kind.regrouped(), tensor.shape.as_slice()) {
+                same_values(kept, blocks, [n, k], &values);
+            }
         }
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -40,10 +44,34 @@ pub fn gguf(bytes: &[u8]) -> Read {
         let (refused, rounded) = refusals(&gguf);
         refused.iter().chain(&rounded).for_each(|error| assert!(!error.to_string().is_empty()));
     }
+    let kept = compile_quantized(&file, &out, &Choice::Source.into(), &mut |_, _| {}).is_ok();
+    if kept {
+        let artifact = Artifact::open(&out, LoadMode::Mmap).expect("what was written is read");
+        artifact.verify(&mut |_, _| {}).expect("as written");
+    }
     let compiled = compile_quantized(&file, &out, &Recipe::new(Scheme::Bf16), &mut |_, _| {}).is_ok();
+    assert!(compiled || !kept, "what can be kept can be rounded");
     if compiled {
         let artifact = Artifact::open(&out, LoadMode::Mmap).expect("what was written is read");
         artifact.tensors().for_each(|tensor| assert!(tensor.as_bf16().is_some()));
     }
     Read { tensors: header.tensors.len(), compiled }
+}
+
+/// Kept blocks mean what they were, as far as that is numbers.
+fn same_values(kept: Regrouped, blocks: &[u8], shape: [usize; 2], values: &[f32]) {
+    let Ok(layout) = kept.scheme.layout(&shape) else { return };
+    let mut parts = Encoded::default();
+    (kept.append)(blocks, &mut parts);
+    let mut memory = vec![0u8; layout.bytes + 4];
+    let aligned = memory.as_ptr().align_offset(4);
+    let object = &mut memory[aligned..aligned + layout.bytes];
+    parts.copy_to(&layout, object);
+    let matrix = Matrix::new(kept.scheme, &shape, object).expect("as laid out");
+    let mut row = vec![0f32; shape[1]];
+    for (index, values) in values.chunks_exact(shape[1]).enumerate() {
+        matrix.decode_row(index, &mut row);
+        let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || !b.is_finite() && !a.is_finite();
+        assert!(row.iter().zip(values).all(same), "{}, row {index}", kept.scheme);
+    }
 }

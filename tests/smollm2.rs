@@ -13,7 +13,7 @@ use zynfer::{
     cpu::{CpuBackend, CpuOptions},
     engine::{Engine, Flow, NoText, Request},
     model::weights::Weights,
-    quant::{Recipe, Scheme},
+    quant::{Choice, Recipe, Scheme},
     text::{Special, Tokenizer},
 };
 use zynfer_tests::fixtures::{read_json, smollm2};
@@ -80,6 +80,39 @@ fn tensors_decode_to_the_bits_of_the_gguf_package() {
 }
 
 #[test]
+fn kept_blocks_choose_as_the_exact_weights_do() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("smollm2.zynfer");
+    compile_quantized(&smollm2(), &out, &Choice::Source.into(), &mut |_, _| {})
+        .unwrap_or_else(|error| panic!("{error}"));
+    let artifact = Artifact::open(&out, LoadMode::Mmap).unwrap_or_else(|error| panic!("{error}"));
+    // As many bits as the file's blocks have; nothing is added but what fills up to 256 bytes.
+    let bits = 8.0 * artifact.weight_bytes() as f64 / artifact.parameter_count() as f64;
+    assert!((5.72..5.76).contains(&bits), "{bits} bits per weight");
+    let mut engine = engine(&artifact);
+    for example in read_json("smollm2/reference.json").as_array().expect("examples") {
+        let prompt = ids(&golden_ids(&example["prompt"]));
+        let gaps = numbers(&example["exact"]["gaps"]);
+        for step in other_choices(&mut engine, &prompt, &ids(&example["exact"]["greedy"])) {
+            assert!(gaps[step] < SAME_WEIGHTS_GAP, "{}: step {step}, gap {}", example["prompt"], gaps[step]);
+        }
+    }
+}
+
+/// The ids of a prompt.
+fn golden_ids(prompt: &Value) -> Value {
+    let golden = read_json("smollm2/golden.json");
+    let example = golden.as_array().expect("examples").iter().find(|example| example["prompt"] == *prompt);
+    example.expect("the same prompts")["ids"].clone()
+}
+
+fn engine(artifact: &Artifact) -> Engine {
+    let (config, weights) = (artifact.config(), Weights::new(artifact.config()));
+    let backend = CpuBackend::new(config, &weights, Arc::new(artifact.clone()), CpuOptions::new(128)).expect("memory");
+    Engine::new(Box::new(backend), weights, config, artifact.end_ids().iter().copied()).expect("fits")
+}
+
+#[test]
 fn prompts_and_greedy_tokens_are_those_of_transformers_and_llama_cpp() {
     let gguf = Gguf::open(&smollm2(), LoadMode::Mmap).unwrap_or_else(|error| panic!("{error}"));
     let (refused, rounded) = refusals(&gguf);
@@ -88,16 +121,14 @@ fn prompts_and_greedy_tokens_are_those_of_transformers_and_llama_cpp() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let out = folder.path().join("smollm2.zynfer");
     let unasked = compile(&smollm2(), &out, &mut |_, _| {}).expect_err("rounds unasked");
-    assert!(unasked.to_string().contains("only when asked for (--quant bf16)"), "{unasked}");
+    assert!(unasked.to_string().contains("only when asked for (--quant bf16;"), "{unasked}");
     compile_quantized(&smollm2(), &out, &Recipe::new(Scheme::Bf16), &mut |_, _| {})
         .unwrap_or_else(|error| panic!("{error}"));
 
     let artifact = Artifact::open(&out, LoadMode::Mmap).unwrap_or_else(|error| panic!("{error}"));
     assert!(artifact.config().tie_word_embeddings);
     let tokenizer = Tokenizer::from_bytes(artifact.tokenizer_json().expect("a tokenizer")).expect("byte-level BPE");
-    let (config, weights) = (artifact.config(), Weights::new(artifact.config()));
-    let backend = CpuBackend::new(config, &weights, Arc::new(artifact.clone()), CpuOptions::new(128)).expect("memory");
-    let mut engine = Engine::new(Box::new(backend), weights, config, artifact.end_ids().iter().copied()).expect("fits");
+    let mut engine = engine(&artifact);
     let (golden, reference) = (read_json("smollm2/golden.json"), read_json("smollm2/reference.json"));
     let (golden, reference) = (golden.as_array().expect("examples"), reference.as_array().expect("examples"));
     assert_eq!((golden.len(), reference.len()), (10, 10));

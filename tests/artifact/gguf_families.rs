@@ -7,7 +7,7 @@ use crate::gguf_writer::GgufFile;
 use crate::support::Checkpoint;
 
 /// Rows of `[heads, 2, head_dim / 2]` reordered to `[heads, head_dim / 2, 2]`, as files of llama have those of q and k.
-fn in_pairs(bytes: &[u8], rows: usize, head_dim: usize) -> Vec<u8> {
+pub fn in_pairs(bytes: &[u8], rows: usize, head_dim: usize) -> Vec<u8> {
     let row_bytes = bytes.len() / rows;
     let half = head_dim / 2;
     let mut pairs = Vec::new();

@@ -86,7 +86,7 @@ fn with_tokenizer(file: GgufFile, tokenizer: &Json, rows: usize, pre: &str) -> G
 }
 
 /// The checkpoint as a GGUF file of bf16 tensors.
-fn as_gguf(checkpoint: &Checkpoint) -> GgufFile {
+pub fn as_gguf(checkpoint: &Checkpoint) -> GgufFile {
     let mut file = with_architecture(GgufFile::default(), &checkpoint.json("config.json"), "qwen3");
     for (name, shape, bytes) in checkpoint.weights() {
         let dims: Vec<u64> = shape.iter().rev().map(|extent| *extent as u64).collect();
@@ -109,10 +109,14 @@ impl Written {
     }
 
     pub fn compile(&self, round_to_bf16: bool) -> Result<Artifact, String> {
+        self.compile_by(round_to_bf16.then(|| Recipe::new(Scheme::Bf16)).as_ref())
+    }
+
+    pub fn compile_by(&self, recipe: Option<&Recipe>) -> Result<Artifact, String> {
         let out = self.checkpoint.beside("from-gguf.zynfer");
-        let compiled = match round_to_bf16 {
-            true => compile_quantized(&self.path, &out, &Recipe::new(Scheme::Bf16), &mut |_, _| {}),
-            false => compile(&self.path, &out, &mut |_, _| {}),
+        let compiled = match recipe {
+            Some(recipe) => compile_quantized(&self.path, &out, recipe, &mut |_, _| {}),
+            None => compile(&self.path, &out, &mut |_, _| {}),
         };
         match compiled {
             Ok(_) => Ok(Artifact::open(&out, LoadMode::Mmap).unwrap_or_else(|error| panic!("{error}"))),
@@ -302,7 +306,7 @@ fn norms_in_f32_pass_where_bf16_holds_them_and_nothing_is_rounded_unasked() {
     let inexact = as_f32(1e-6);
     assert_message(
         &inexact.compile(false).err().unwrap(),
-        "blk.1.attn_norm.weight: would be rounded to bf16, which is done only when asked for (--quant bf16): expected BF16, found F32",
+        "blk.1.attn_norm.weight: would be rounded to bf16, which is done only when asked for (--quant bf16; --quant source changes no value): expected BF16, found F32",
     );
     // A millionth more is lost by rounding to eight bits.
     assert_same_model(&inexact.compile(true).unwrap(), &inexact.checkpoint.open());
@@ -314,7 +318,7 @@ fn norms_in_f32_pass_where_bf16_holds_them_and_nothing_is_rounded_unasked() {
     });
     assert_message(
         &half.compile(false).err().unwrap(),
-        "blk.0.attn_q.weight: would be rounded to bf16, which is done only when asked for (--quant bf16): expected BF16, found F16",
+        "blk.0.attn_q.weight: would be rounded to bf16, which is done only when asked for (--quant bf16; --quant source changes no value): expected BF16, found F16",
     );
 }
 

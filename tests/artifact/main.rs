@@ -7,6 +7,7 @@ mod folders;
 mod generation;
 mod gguf_families;
 mod gguf_files;
+mod gguf_kept;
 mod gguf_models;
 mod gguf_writer;
 mod hostile;

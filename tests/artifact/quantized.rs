@@ -25,10 +25,15 @@ fn every_scheme_reads_back_in_its_size_and_near_its_source() {
     for (scheme, bits, bar) in [
         ("int8", 8.0, 0.012),
         ("int8:32", 8.5, 0.006),
+        ("int8:64", 8.25, 0.012),
+        ("int8:128", 8.125, 0.012),
         ("fp8-e4m3", 8.0, 0.03),
         ("int4:32", 4.5, 0.09),
+        ("int4:64", 4.25, 0.12),
         ("int4:128", 4.125, 0.12),
+        ("int4m:32", 5.0, 0.09),
         ("int4m:64", 4.5, 0.09),
+        ("int4m:128", 4.25, 0.12),
     ] {
         let scheme: Scheme = scheme.parse().unwrap();
         let artifact = compiled(&folder, &scratch.path().join("a.zynfer"), &Recipe::new(scheme));
@@ -165,6 +170,13 @@ fn directories_that_claim_another_scheme_group_or_length_are_refused() {
         changed(&|t| t["group"] = json!(0)),
         format!("{name}: int4m:0: 64 elements in a row, a multiple of 0 expected")
     );
+    for (dtype, scheme) in [("I4MK", "int4mk:32"), ("I8MK", "int8mk:32"), ("I8K", "int8k:32")] {
+        assert_eq!(
+            changed(&|t| t["dtype"] = json!(dtype)),
+            format!("{name}: {scheme}: 64 elements in a row, a multiple of 256 expected")
+        );
+    }
+    assert!(changed(&|t| t["dtype"] = json!("I5")).starts_with("directory: "));
     for dtype in ["BF16", "F8_E4M3"] {
         assert_eq!(
             changed(&|t| t["dtype"] = json!(dtype)),

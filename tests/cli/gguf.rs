@@ -20,7 +20,7 @@ fn inspect_prints_metadata_types_and_refusals() {
         "k.text               \"naïve \u{1f600}\\nline\"",
         "t.Q6_K",
         "general.architecture: not an architecture this build computes: expected one of qwen3, qwen2, llama, found \"none\"",
-        "t.F32: would be rounded to bf16, as would 13 more, which is done only when asked for (--quant bf16)",
+        "t.F32: would be rounded to bf16, as would 13 more, which is done only when asked for (--quant bf16; --quant source changes no value)",
     ] {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");
     }

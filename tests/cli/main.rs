@@ -8,5 +8,6 @@ mod counters;
 mod errors;
 mod gguf;
 mod kernels;
+mod quantize;
 mod streams;
 mod support;

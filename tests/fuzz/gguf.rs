@@ -38,7 +38,7 @@ fn model() -> Vec<u8> {
         .u32("qwen3.block_count", 1)
         .u32("qwen3.context_length", 128)
         .u32("qwen3.embedding_length", 64)
-        .u32("qwen3.feed_forward_length", 64)
+        .u32("qwen3.feed_forward_length", 256)
         .u32("qwen3.attention.head_count", 1)
         .u32("qwen3.attention.head_count_kv", 1)
         .u32("qwen3.attention.key_length", 64)
@@ -56,10 +56,16 @@ fn model() -> Vec<u8> {
     for name in ["attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm"] {
         file = file.tensor(&format!("blk.0.{name}.weight"), &[64], 0, ones(64));
     }
-    for name in ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up"] {
+    for name in ["attn_q", "attn_k", "attn_v"] {
         file = file.tensor(&format!("blk.0.{name}.weight"), &[64, 64], 3, q4(128));
     }
-    file.tensor("blk.0.ffn_down.weight", &[64, 64], 1, [0, 0x3c].repeat(4096)).bytes()
+    // Q4_K, which has scales of two levels, needs rows of 256.
+    let q4_k = [0x00, 0x20, 0x00, 0x1c].into_iter().chain([0x55; 12]).chain([0x53; 128]).collect::<Vec<u8>>();
+    file.tensor("blk.0.attn_output.weight", &[64, 64], 1, [0, 0x3c].repeat(4096))
+        .tensor("blk.0.ffn_gate.weight", &[64, 256], 3, q4(512))
+        .tensor("blk.0.ffn_up.weight", &[64, 256], 3, q4(512))
+        .tensor("blk.0.ffn_down.weight", &[256, 64], 12, q4_k.repeat(64))
+        .bytes()
 }
 
 fn damage(random: &mut Random, good: &[u8]) -> Vec<u8> {

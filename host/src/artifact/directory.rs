@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     model::{config::ModelConfig, family::Family, weights},
-    quant::{Recipe, Scheme},
+    quant::Scheme,
 };
 
 /// The format this build writes and reads.
@@ -174,14 +174,12 @@ impl Directory {
         self.payload_bytes = end;
     }
 
-    /// Plans the payload anew, with the schemes of `recipe`.
+    /// Plans the payload anew, with a scheme for each tensor.
     ///
     /// # Errors
     /// A matrix whose rows are no multiple of the group, by name and with both numbers.
-    pub(super) fn quantize(&mut self, file: &Path, recipe: &Recipe) -> Result<(), LoadError> {
-        let tied = self.architecture.tie_word_embeddings;
-        for tensor in &mut self.tensors {
-            let scheme = recipe.scheme_of(&tensor.name, &tensor.shape, tied);
+    pub(super) fn store_as(&mut self, file: &Path, schemes: &[Scheme]) -> Result<(), LoadError> {
+        for (tensor, &scheme) in self.tensors.iter_mut().zip(schemes) {
             tensor.bytes = stored_bytes(file, &tensor.name, scheme, &tensor.shape)?;
             (tensor.dtype, tensor.group) = Dtype::of(scheme);
         }

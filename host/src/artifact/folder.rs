@@ -88,7 +88,7 @@ impl Source {
         let end_ids = end_ids.into_iter().collect();
         let directory = Directory::plan(model, config.model, generation, end_ids, &texts);
         let storages = shards.into_iter().map(|shard| shard.storage).collect();
-        let stored = vec![Stored::Bf16; ranges.len()];
+        let (stored, exact) = (vec![Stored::Bf16; ranges.len()], vec![false; ranges.len()]);
         Ok(Self {
             directory,
             tokenizer_json,
@@ -96,6 +96,7 @@ impl Source {
             storages,
             ranges,
             stored,
+            exact,
             source_paths: files.paths,
             notes,
         })

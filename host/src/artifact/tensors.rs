@@ -24,6 +24,14 @@ pub enum Dtype {
     /// `fp8-e4m3`, by rows.
     #[serde(rename = "F8_E4M3")]
     F8E4M3,
+    /// `int8m`, with a group.
+    I8M,
+    /// `int8k`, with a group.
+    I8K,
+    /// `int8mk`, with a group.
+    I8MK,
+    /// `int4mk`, with a group.
+    I4MK,
 }
 
 impl Dtype {
@@ -35,6 +43,10 @@ impl Dtype {
             Scheme::Int4(_) => Self::I4,
             Scheme::Int4Min(_) => Self::I4M,
             Scheme::Fp8 => Self::F8E4M3,
+            Scheme::Int8Min(_) => Self::I8M,
+            Scheme::Int8K(_) => Self::I8K,
+            Scheme::Int8MinK(_) => Self::I8MK,
+            Scheme::Int4MinK(_) => Self::I4MK,
         };
         (dtype, scheme.group())
     }
@@ -49,6 +61,10 @@ impl Dtype {
             (Self::I4, Some(group)) => Some(Scheme::Int4(group)),
             (Self::I4M, Some(group)) => Some(Scheme::Int4Min(group)),
             (Self::F8E4M3, None) => Some(Scheme::Fp8),
+            (Self::I8M, Some(group)) => Some(Scheme::Int8Min(group)),
+            (Self::I8K, Some(group)) => Some(Scheme::Int8K(group)),
+            (Self::I8MK, Some(group)) => Some(Scheme::Int8MinK(group)),
+            (Self::I4MK, Some(group)) => Some(Scheme::Int4MinK(group)),
             _ => None,
         }
     }

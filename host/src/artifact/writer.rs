@@ -12,7 +12,7 @@ use std::{
 use half::bf16;
 
 use super::{
-    Artifact,
+    Artifact, counts,
     directory::{Directory, TOKENIZER_OBJECT},
     error::LoadError,
     quantize,
@@ -38,6 +38,8 @@ pub struct CompileReport {
     pub weight_bytes: u64,
     /// Bytes of all tensors in the source.
     pub source_weight_bytes: u64,
+    /// Schemes with how many tensors have each, in order of first use.
+    pub schemes: Vec<(Scheme, usize)>,
     /// Tensors stored.
     pub tensor_count: usize,
     /// Elements of all tensors.
@@ -65,7 +67,9 @@ pub fn compile(src: &Path, out: &Path, progress: &mut dyn FnMut(u64, u64)) -> Re
     compile_as(src, out, None, progress)
 }
 
-/// [`compile`], with every matrix encoded as `recipe` says. A GGUF file's other tensors are rounded to bfloat16.
+/// [`compile`], with every matrix stored as `recipe` says. A GGUF file's vectors are rounded to bfloat16, unless it says [`Choice::Source`].
+///
+/// [`Choice::Source`]: crate::quant::Choice::Source
 ///
 /// # Errors
 /// As [`compile`]; a matrix that its scheme does not take.
@@ -85,11 +89,8 @@ fn compile_as(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CompileReport, LoadError> {
     let started = Instant::now();
-    let mut source = Source::open(src, LoadMode::Mmap, recipe.is_some())?;
+    let mut source = Source::open(src, LoadMode::Mmap, recipe)?;
     let source_weight_bytes = source.ranges.iter().map(|(_, range)| range.len() as u64).sum();
-    if let Some(recipe) = recipe {
-        source.directory.quantize(src, recipe)?;
-    }
     let target = Target::check(&source, src, out)?;
 
     let source_bytes: u64 = source.directory.model.sources.iter().map(|file| file.bytes).sum();
@@ -121,6 +122,7 @@ fn compile_as(
         file_bytes,
         weight_bytes: source.directory.tensors.iter().map(|t| t.bytes).sum(),
         source_weight_bytes,
+        schemes: counts(source.directory.tensors.iter().map(|tensor| tensor.scheme())),
         tensor_count: source.directory.tensors.len(),
         parameter_count: source.directory.parameter_count(),
         source_count: source.directory.model.sources.len(),

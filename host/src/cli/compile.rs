@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
+use serde_json::{Map, json};
 
 use crate::artifact::{self, CompileReport};
-use crate::quant::{Recipe, Scheme};
+use crate::quant::{Choice, Recipe, Scheme};
 
 use super::error::{CliError, CliResult};
+use super::inspect::scheme_counts;
 use super::output::{Ui, Unit, bytes};
 
 /// Compile a Hugging Face folder or a GGUF file to a .zynfer file
@@ -22,10 +23,10 @@ pub(super) struct Args {
     /// The file to write
     #[arg(short, long, value_name = "OUT.zynfer")]
     out: PathBuf,
-    /// Encode the matrices: bf16, int8, int8:G, int4:G, int4m:G or fp8-e4m3, with groups of G = 32, 64 or 128 weights. A GGUF file whose tensors are not bfloat16 is refused without it: everything else is rounded to bfloat16
-    #[arg(long, value_name = "SCHEME[:G]", value_parser = str::parse::<Scheme>)]
-    quant: Option<Scheme>,
-    /// Classes of matrices with a scheme of their own: embed, lm_head, attn_q, attn_k, attn_v, attn_o, gate, up, down
+    /// Encode the matrices: bf16, int8, int8:G, int4:G, int4m:G or fp8-e4m3, with groups of G = 32, 64 or 128 weights; or source: a GGUF file's blocks as they are, no value changed. A GGUF file whose tensors are not bfloat16 is refused without it
+    #[arg(long, value_name = "SCHEME[:G]|source", value_parser = str::parse::<Choice>)]
+    quant: Option<Choice>,
+    /// Classes of matrices with a scheme (or source) of their own: embed, lm_head, attn_q, attn_k, attn_v, attn_o, gate, up, down
     #[arg(long, value_name = "CLASS=SCHEME,…", requires = "quant")]
     keep: Option<String>,
     /// Print one JSON object about what was written
@@ -34,7 +35,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
-    let recipe = match (args.quant.map(Recipe::new), &args.keep) {
+    let recipe = match (args.quant.map(Recipe::from), &args.keep) {
         (Some(recipe), Some(keep)) => {
             Some(recipe.keep(keep).map_err(|error| CliError::usage(format!("--keep: {error}")))?)
         }
@@ -57,6 +58,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
             "file_bytes": report.file_bytes,
             "scheme": scheme(args).to_string(),
             "keep": args.keep,
+            "schemes": report.schemes.iter().map(|(scheme, count)| (scheme.to_string(), (*count).into())).collect::<Map<_, _>>(),
             "source_weight_bytes": report.source_weight_bytes,
             "weight_bytes": report.weight_bytes,
             "tensors": report.tensor_count,
@@ -86,12 +88,14 @@ fn weights(args: &Args, report: &CompileReport) -> String {
     if report.weight_bytes == report.source_weight_bytes {
         return format!("{}{kept}", scheme(args));
     }
+    let kept =
+        if args.quant == Some(Choice::Source) { format!("{kept} ({})", scheme_counts(&report.schemes)) } else { kept };
     let (before, after) = (report.source_weight_bytes, report.weight_bytes);
     let bits = 8.0 * after as f64 / report.parameter_count.max(1) as f64;
     format!("{}{kept}, weights {} → {} ({bits:.3} bits each)", scheme(args), bytes(before), bytes(after))
 }
 
-/// The matrices' scheme.
-fn scheme(args: &Args) -> Scheme {
-    args.quant.unwrap_or(Scheme::Bf16)
+/// What was asked for.
+fn scheme(args: &Args) -> Choice {
+    args.quant.unwrap_or(Choice::Scheme(Scheme::Bf16))
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::artifact::{Artifact, counts, gguf};
+use crate::quant::Scheme;
 
 use super::error::{CliError, CliResult};
 use super::inspect_gguf;
@@ -75,10 +76,14 @@ fn bits_per_weight(artifact: &Artifact) -> f64 {
     8.0 * artifact.weight_bytes() as f64 / artifact.parameter_count().max(1) as f64
 }
 
+/// Schemes with how many tensors have each.
+pub(super) fn scheme_counts(counts: &[(Scheme, usize)]) -> String {
+    counts.iter().map(|(scheme, count)| format!("{scheme} ({count})")).collect::<Vec<_>>().join(", ")
+}
+
 /// How many tensors each scheme has, in order of first use.
 fn schemes(artifact: &Artifact) -> String {
-    let counts = counts(artifact.tensors().map(|tensor| tensor.scheme));
-    counts.iter().map(|(scheme, count)| format!("{scheme} ({count})")).collect::<Vec<_>>().join(", ")
+    scheme_counts(&counts(artifact.tensors().map(|tensor| tensor.scheme)))
 }
 
 fn facts(artifact: &Artifact) -> Vec<(&'static str, String)> {

@@ -49,7 +49,7 @@ pub(super) fn run(path: &Path, tensors: bool, as_json: bool, ui: &Ui) -> CliResu
         line("only with --quant", needs)?;
     }
     if refused.is_empty() {
-        line("compiles", if needs.is_some() { "with --quant bf16" } else { "yes" })?;
+        line("compiles", if needs.is_some() { "with --quant bf16 or source" } else { "yes" })?;
     }
     Ok(())
 }

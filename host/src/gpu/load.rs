@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::hip::decode::{DecodeError, DecodeModel, DecodePlan, Decoder};
-use crate::hip::kernels::{Gemm, Kernels, LoadError};
+use crate::hip::kernels::{Gemm, Kernels, LoadError, stored};
 use crate::hip::library::KNOWS_GFX1201;
 use crate::hip::{
     Buffer, Context, DeviceError, HipError, Library, LibraryError, Search, Selector, Span, SpanError, Stream, choose,
@@ -226,6 +226,14 @@ pub enum OpenError {
         /// Its dtype.
         found: &'static str,
     },
+    /// A scheme without kernels.
+    #[error("tensor {name}: {scheme}, the GPU kernels read bf16, int8, int4, int4m and fp8-e4m3; --backend cpu runs it")]
+    Unread {
+        /// Checkpoint name.
+        name: String,
+        /// How it is stored.
+        scheme: Scheme,
+    },
     /// A quantized tensor, and fused decode was asked for.
     #[error("tensor {name}: {scheme}, fused decode reads bf16; --plan unfused runs it")]
     Quantized {
@@ -343,7 +351,8 @@ fn tensor<'a>(source: &'a dyn TensorSource, spec: &TensorSpec) -> Result<TensorV
 fn schemes(weights: &Weights, source: &dyn TensorSource) -> Result<Vec<Scheme>, OpenError> {
     let scheme = |spec| match tensor(source, spec)?.dtype {
         Dtype::Bf16 => Ok(Scheme::Bf16),
-        Dtype::Quantized(scheme) => Ok(scheme),
+        Dtype::Quantized(scheme) if stored(scheme).is_some() => Ok(scheme),
+        Dtype::Quantized(scheme) => Err(OpenError::Unread { name: spec.name.clone(), scheme }),
         other => Err(OpenError::Dtype { name: spec.name.clone(), found: other.name() }),
     };
     weights.specs().iter().map(scheme).collect()

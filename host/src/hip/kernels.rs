@@ -17,7 +17,7 @@ use super::stream::Stream;
 mod matrix;
 mod prefill;
 
-pub use matrix::Matrix;
+pub use matrix::{Matrix, stored};
 pub use prefill::{Gemm, Qkv};
 
 use matrix::Parts;

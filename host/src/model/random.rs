@@ -7,7 +7,7 @@ use half::bf16;
 use rayon::prelude::*;
 
 use super::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
-use crate::quant::{self, Recipe, Scheme, SchemeError, Search};
+use crate::quant::{self, Choice, Recipe, Scheme, SchemeError, Search};
 
 /// Weights of a configuration: matrices and biases near ±0.02, norms 1, the same for the same seed. Each tensor has memory of its own, so nothing
 /// is in a cache that would not be there in earnest.
@@ -35,7 +35,7 @@ impl RandomModel {
     /// A matrix that its scheme does not take.
     pub fn quantize(&mut self, recipe: &Recipe, tied: bool) -> Result<(), SchemeError> {
         for (name, (shape, dtype, words)) in &mut self.0 {
-            let scheme = recipe.scheme_of(name, shape, tied);
+            let Choice::Scheme(scheme) = recipe.choice_of(name, shape, tied) else { continue };
             if scheme == Scheme::Bf16 {
                 continue;
             }

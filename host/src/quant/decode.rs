@@ -1,8 +1,8 @@
 //! A stored matrix seen through its layout, and its rows as f32. Products are the backends'.
 
-use half::{bf16, f16};
+use half::bf16;
 
-use super::{NIBBLES, Scheme, SchemeError, fp8};
+use super::{NIBBLES, Scheme, SchemeError, Table, fp8};
 
 /// A matrix `[N, K]` where it is stored; nothing is copied.
 #[derive(Debug, Clone, Copy)]
@@ -59,19 +59,16 @@ impl<'a> Matrix<'a> {
         self.codes
     }
 
-    /// Scales of schemes by groups, `[N, K/G]`; empty for others.
-    pub fn group_scales(&self) -> &'a [f16] {
-        if self.scheme.scale_bytes() == 2 { bytemuck::cast_slice(self.scales) } else { &[] }
+    /// Its scales.
+    #[inline(always)]
+    pub fn scales(&self) -> Table<'a> {
+        Table::new(self.scheme, self.k, self.scales)
     }
 
-    /// Scales of schemes by rows, `[N]`; empty for others.
-    pub fn row_scales(&self) -> &'a [f32] {
-        if self.scheme.scale_bytes() == 4 { bytemuck::cast_slice(self.scales) } else { &[] }
-    }
-
-    /// Minimums, `[N, K/G]`; empty but for [`Scheme::Int4Min`].
-    pub fn minimums(&self) -> &'a [f16] {
-        bytemuck::cast_slice(self.minimums)
+    /// Its minimums; empty where the scheme has none.
+    #[inline(always)]
+    pub fn minimums(&self) -> Table<'a> {
+        Table::new(self.scheme, self.k, self.minimums)
     }
 
     /// Looks at every element of bf16, every scale and minimum, and the codes of fp8.
@@ -79,18 +76,25 @@ impl<'a> Matrix<'a> {
     /// # Errors
     /// The first that is infinite or no number.
     pub fn check_finite(&self) -> Result<(), SchemeError> {
-        fn check(what: &'static str, values: impl Iterator<Item = f32>) -> Result<(), SchemeError> {
-            let found = values.enumerate().find(|(_, value)| !value.is_finite());
-            found.map_or(Ok(()), |(index, value)| Err(SchemeError::NotFinite { what, index, value: value.to_string() }))
+        let elements: Option<(usize, f32)> = match self.scheme {
+            Scheme::Bf16 => {
+                let elements = bytemuck::cast_slice::<u8, bf16>(self.codes).iter().map(|element| element.to_f32());
+                elements.enumerate().find(|(_, value)| !value.is_finite())
+            }
+            Scheme::Fp8 => {
+                self.codes.iter().map(|code| fp8::to_f32(*code)).enumerate().find(|(_, value)| !value.is_finite())
+            }
+            _ => None,
+        };
+        let found = [
+            ("element", elements),
+            ("scale", self.scales().first_not_finite()),
+            ("minimum", self.minimums().first_not_finite()),
+        ];
+        match found.into_iter().find_map(|(what, found)| found.map(|(index, value)| (what, index, value))) {
+            None => Ok(()),
+            Some((what, index, value)) => Err(SchemeError::NotFinite { what, index, value: value.to_string() }),
         }
-        match self.scheme {
-            Scheme::Bf16 => check("element", bytemuck::cast_slice::<u8, bf16>(self.codes).iter().map(|w| w.to_f32()))?,
-            Scheme::Fp8 => check("element", self.codes.iter().map(|code| fp8::to_f32(*code)))?,
-            _ => {}
-        }
-        check("scale", self.row_scales().iter().copied())?;
-        check("scale", self.group_scales().iter().map(|scale| scale.to_f32()))?;
-        check("minimum", self.minimums().iter().map(|minimum| minimum.to_f32()))
     }
 
     /// Row `row` as f32 in `out`, `[K]`.
@@ -99,37 +103,42 @@ impl<'a> Matrix<'a> {
         assert!(row < self.n && out.len() == k, "row {row} of {}, {} of {k} elements", self.n, out.len());
         let bytes = self.scheme.row_bytes(k);
         let codes = &self.codes[row * bytes..][..bytes];
-        let per_row = self.scheme.scales_per_row(k);
-        let scale = |group: usize| self.group_scales()[row * per_row + group].to_f32();
+        let (scales, minimums) = (self.scales(), self.minimums());
+        let scale = |group: usize| scales.value(row, group);
+        let minimum = |group: usize| minimums.value(row, group);
+        let size = self.scheme.group().unwrap_or(k);
+        let groups = out.chunks_exact_mut(size).zip(codes.chunks_exact(self.scheme.row_bytes(size))).enumerate();
         match self.scheme {
             Scheme::Bf16 => {
                 for (out, pair) in out.iter_mut().zip(codes.as_chunks::<2>().0) {
                     *out = bf16::from_le_bytes(*pair).to_f32();
                 }
             }
-            Scheme::Int8Row => {
-                let scale = self.row_scales()[row];
-                out.iter_mut().zip(codes).for_each(|(out, code)| *out = f32::from(*code as i8) * scale);
-            }
             Scheme::Fp8 => {
-                let scale = self.row_scales()[row];
+                let scale = scale(0);
                 out.iter_mut().zip(codes).for_each(|(out, code)| *out = fp8::to_f32(*code) * scale);
             }
-            Scheme::Int8(size) => {
-                for (index, (out, codes)) in out.chunks_exact_mut(size).zip(codes.chunks_exact(size)).enumerate() {
+            Scheme::Int8Row | Scheme::Int8(_) | Scheme::Int8K(_) => {
+                for (index, (out, codes)) in groups {
                     let scale = scale(index);
                     out.iter_mut().zip(codes).for_each(|(out, code)| *out = f32::from(*code as i8) * scale);
                 }
             }
-            Scheme::Int4(size) => {
-                for (index, (out, codes)) in out.chunks_exact_mut(size).zip(codes.chunks_exact(size / 2)).enumerate() {
+            Scheme::Int8Min(_) | Scheme::Int8MinK(_) => {
+                for (index, (out, codes)) in groups {
+                    let (scale, minimum) = (scale(index), minimum(index));
+                    out.iter_mut().zip(codes).for_each(|(out, code)| *out = f32::from(*code as i8) * scale + minimum);
+                }
+            }
+            Scheme::Int4(_) => {
+                for (index, (out, codes)) in groups {
                     let scale = scale(index);
                     each_nibble(codes, out, |q| (q - 8.0) * scale);
                 }
             }
-            Scheme::Int4Min(size) => {
-                for (index, (out, codes)) in out.chunks_exact_mut(size).zip(codes.chunks_exact(size / 2)).enumerate() {
-                    let (scale, minimum) = (scale(index), self.minimums()[row * per_row + index].to_f32());
+            Scheme::Int4Min(_) | Scheme::Int4MinK(_) => {
+                for (index, (out, codes)) in groups {
+                    let (scale, minimum) = (scale(index), minimum(index));
                     each_nibble(codes, out, |q| q * scale + minimum);
                 }
             }

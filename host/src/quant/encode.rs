@@ -8,7 +8,7 @@ use half::f16;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::{Layout, Scheme, SchemeError, fp8};
+use super::{Layout, Scheme, SchemeError, Table, fp8};
 use crate::cpu::arch;
 
 /// How scales are chosen.
@@ -22,17 +22,31 @@ pub enum Search {
 }
 
 /// Some rows of a matrix, encoded; parts as in [`super::Layout`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Encoded {
     /// Codes of all rows.
     pub codes: Vec<u8>,
     /// Scales of all rows.
     pub scales: Vec<u8>,
-    /// Minimums of all rows; empty but for [`Scheme::Int4Min`].
+    /// Minimums of all rows; empty where the scheme has none.
     pub minimums: Vec<u8>,
 }
 
 impl Encoded {
+    /// Looks at every scale and minimum; the first row here is the matrix's row `first`.
+    ///
+    /// # Errors
+    /// The first that is infinite or no number, by its index in the whole matrix.
+    pub fn check_finite(&self, scheme: Scheme, k: usize, first: usize) -> Result<(), SchemeError> {
+        for (what, bytes) in [("scale", &self.scales), ("minimum", &self.minimums)] {
+            if let Some((at, value)) = Table::new(scheme, k, bytes).first_not_finite() {
+                let index = first * scheme.scales_per_row(k) + at;
+                return Err(SchemeError::NotFinite { what, index, value: value.to_string() });
+            }
+        }
+        Ok(())
+    }
+
     /// Puts the parts of a whole matrix where its layout has them; what lies between stays as it is.
     pub fn copy_to(&self, layout: &Layout, object: &mut [u8]) {
         for (range, part) in
@@ -46,9 +60,12 @@ impl Encoded {
 /// Encodes `rows`, `[R, K]` row-major, on the current rayon pool. [`Scheme::Bf16`] rounds to bfloat16 and has no scales.
 ///
 /// # Errors
-/// A K that the scheme does not take; an element that is not finite; a scale that its type cannot hold. Indices count from `rows`' first.
+/// A scheme that has no encoder; a K that it does not take; an element that is not finite; a scale that its type cannot hold. Indices count from `rows`' first.
 pub fn encode(scheme: Scheme, search: Search, rows: &[f32], k: usize) -> Result<Encoded, SchemeError> {
     let n = rows.len() / k.max(1);
+    if scheme.is_only_kept() {
+        return Err(SchemeError::Kept { scheme });
+    }
     let layout = scheme.layout(&[n, k])?;
     assert!(rows.len() == n * k, "whole rows");
     let mut encoded = Encoded {
@@ -57,7 +74,7 @@ pub fn encode(scheme: Scheme, search: Search, rows: &[f32], k: usize) -> Result<
         minimums: vec![0; layout.minimums.len()],
     };
     let per_row = scheme.scales_per_row(k);
-    let scale_bytes = (per_row * scheme.scale_bytes()).max(1);
+    let scale_bytes = scheme.scale_row_bytes(k).max(1);
     // Schemes without scales or minimums still need as many empty slices as there are rows.
     let mut no_scales: Vec<&mut [u8]> = encoded.scales.chunks_exact_mut(scale_bytes).collect();
     no_scales.resize_with(n, Default::default);
@@ -143,6 +160,9 @@ impl WithSimd for Row<'_> {
                     put_f16(scales, "scale", index, scale)?;
                     put_f16(minimums, "minimum", index, minimum)?;
                 }
+            }
+            Scheme::Int8Min(_) | Scheme::Int8K(_) | Scheme::Int8MinK(_) | Scheme::Int4MinK(_) => {
+                unreachable!("refused before")
             }
         }
         Ok(())

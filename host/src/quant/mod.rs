@@ -1,8 +1,8 @@
 //! Our quantization schemes: what their bytes mean, how a matrix is encoded, and how it is decoded to f32. It opens no files and computes
 //! no products: [`crate::artifact`] stores what is made here, a backend multiplies with it where it lies.
 //!
-//! **Layout.** A quantized matrix `[N, K]` is one object: its codes, zeros up to the next multiple of 256, its scales, and with
-//! [`Scheme::Int4Min`] zeros up to the next multiple of 256 and its minimums. [`Scheme::layout`] has the byte positions.
+//! **Layout.** A quantized matrix `[N, K]` is one object: its codes, zeros up to the next multiple of 256, its scales, and where the
+//! scheme has minimums zeros up to the next multiple of 256 and those. [`Scheme::layout`] has the byte positions.
 //!
 //! | scheme | codes | stands for | scales | minimums |
 //! |---|---|---|---|---|
@@ -11,27 +11,40 @@
 //! | `int4:G` | nibbles, 16 bytes per 32 elements of a row: byte `j` has element `j` low and element `j + 16` high | `(q − 8) · scale` | f16 `[N, K/G]` | – |
 //! | `int4m:G` | the same | `q · scale + minimum` | f16 `[N, K/G]` | f16 `[N, K/G]` |
 //! | `fp8-e4m3` | OCP e4m3fn, `[N, K]` row-major | `value(code) · scale` | f32 `[N]` | – |
+//! | `int8m:G` | as `int8` | `q · scale + minimum` | f16 `[N, K/G]` | f16 `[N, K/G]` |
+//! | `int8k:G` | as `int8` | `q · scale` | two levels | – |
+//! | `int8mk:G` | as `int8` | `q · scale + minimum` | two levels | two levels |
+//! | `int4mk:G` | as `int4` | `q · scale + minimum` | two levels | two levels |
 //!
 //! `G` is 32, 64 or 128 elements of a row; everything is little-endian. Our encoders of int8 use −127 … 127; −128 is accepted, so that GGUF's
 //! Q8_0 is exactly `int8:32`, Q4_0 `int4:32` and Q4_1 `int4m:32`, regrouped without a change of any bit.
+//!
+//! The last four are never encoded: they hold what other types of GGUF hold, and come from there alone. **Two levels**: for every 256 elements
+//! of a row one record, an f16 `d` and for each of their groups (of 16 or 32) an i8 `s`; the scale is `d · s`, which f32 holds exactly.
 
 mod decode;
 mod encode;
 pub mod fp8;
 mod recipe;
+mod table;
 
 use std::{fmt, ops::Range, str::FromStr};
 
 pub use decode::Matrix;
 pub use encode::{Encoded, Search, encode};
-pub use recipe::{Class, Recipe};
+pub use recipe::{Choice, Class, Recipe};
+pub use table::Table;
 
 /// Where scales and minimums start: at multiples of this from the object's start.
 const ALIGNMENT: usize = 256;
 /// Elements of a row whose nibbles are interleaved.
 const NIBBLES: usize = 32;
-/// Sizes of a group along K.
+/// Sizes of a group along K, where its scale is an f16.
 pub const GROUPS: [usize; 3] = [32, 64, 128];
+/// Sizes of a group whose scale has two levels.
+pub const LEVEL_GROUPS: [usize; 2] = [16, 32];
+/// Elements of a row that share the upper level of such scales.
+pub const SUPERBLOCK: usize = 256;
 
 /// How the elements of a matrix are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,6 +61,27 @@ pub enum Scheme {
     Int4Min(usize),
     /// 8-bit floats of 4 exponent and 3 mantissa bits, one f32 scale per row.
     Fp8,
+    /// 8 bits from a minimum upwards, an f16 scale and an f16 minimum per group. Only kept, never encoded, as all that follow.
+    Int8Min(usize),
+    /// 8 bits, scales of two levels per group.
+    Int8K(usize),
+    /// 8 bits from a minimum upwards, scales and minimums of two levels per group.
+    Int8MinK(usize),
+    /// 4 bits from a minimum upwards, scales and minimums of two levels per group.
+    Int4MinK(usize),
+}
+
+/// How scales, and minimums where there are some, are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scales {
+    /// There are none.
+    None,
+    /// An f32 per row.
+    Rows,
+    /// An f16 per group of so many elements.
+    Groups(usize),
+    /// Per 256 elements an f16, and behind it an i8 in units of that for each of their groups of so many elements.
+    Levels(usize),
 }
 
 /// Why a matrix cannot be stored so.
@@ -61,15 +95,21 @@ pub enum SchemeError {
         /// What was given.
         given: String,
     },
-    /// K is no multiple of the group.
+    /// K is no multiple of the group, or there is no such group.
     #[error("{scheme}: {k} elements in a row, a multiple of {group} expected")]
     Group {
         /// The scheme.
         scheme: Scheme,
         /// Elements of a row.
         k: usize,
-        /// Elements of a group.
+        /// Elements of a group, or of what groups share.
         group: usize,
+    },
+    /// A scheme that holds what a source has, and for which there is no encoder.
+    #[error("{scheme}: kept as a source has it, never encoded")]
+    Kept {
+        /// The scheme.
+        scheme: Scheme,
     },
     /// Not two extents above 0, or more elements than can be counted.
     #[error("{scheme}: shape {shape:?} found, [N, K] expected")]
@@ -118,7 +158,7 @@ pub struct Layout {
     pub codes: Range<usize>,
     /// Scales.
     pub scales: Range<usize>,
-    /// Minimums; empty but for [`Scheme::Int4Min`].
+    /// Minimums; empty where the scheme has none.
     pub minimums: Range<usize>,
     /// All bytes, from the first code to the last scale or minimum.
     pub bytes: usize,
@@ -133,14 +173,40 @@ impl Scheme {
             Self::Int4(_) => "int4",
             Self::Int4Min(_) => "int4m",
             Self::Fp8 => "fp8-e4m3",
+            Self::Int8Min(_) => "int8m",
+            Self::Int8K(_) => "int8k",
+            Self::Int8MinK(_) => "int8mk",
+            Self::Int4MinK(_) => "int4mk",
         }
+    }
+
+    /// How its scales and minimums are stored.
+    pub fn scales(self) -> Scales {
+        match self {
+            Self::Bf16 => Scales::None,
+            Self::Int8Row | Self::Fp8 => Scales::Rows,
+            Self::Int8(group) | Self::Int4(group) | Self::Int4Min(group) | Self::Int8Min(group) => {
+                Scales::Groups(group)
+            }
+            Self::Int8K(group) | Self::Int8MinK(group) | Self::Int4MinK(group) => Scales::Levels(group),
+        }
+    }
+
+    /// Whether it has minimums, as many as scales.
+    pub fn has_minimums(self) -> bool {
+        matches!(self, Self::Int4Min(_) | Self::Int8Min(_) | Self::Int8MinK(_) | Self::Int4MinK(_))
+    }
+
+    /// Whether it only holds what a source has: there is no encoder for it.
+    pub fn is_only_kept(self) -> bool {
+        matches!(self, Self::Int8Min(_) | Self::Int8K(_) | Self::Int8MinK(_) | Self::Int4MinK(_))
     }
 
     /// Elements of a group along K; `None` where a whole row has one scale, or none at all.
     pub fn group(self) -> Option<usize> {
-        match self {
-            Self::Bf16 | Self::Int8Row | Self::Fp8 => None,
-            Self::Int8(group) | Self::Int4(group) | Self::Int4Min(group) => Some(group),
+        match self.scales() {
+            Scales::None | Scales::Rows => None,
+            Scales::Groups(group) | Scales::Levels(group) => Some(group),
         }
     }
 
@@ -148,26 +214,27 @@ impl Scheme {
     pub fn code_bits(self) -> usize {
         match self {
             Self::Bf16 => 16,
-            Self::Int8Row | Self::Int8(_) | Self::Fp8 => 8,
-            Self::Int4(_) | Self::Int4Min(_) => 4,
+            Self::Int4(_) | Self::Int4Min(_) | Self::Int4MinK(_) => 4,
+            _ => 8,
         }
     }
 
     /// Scales of a row of `k` elements.
     pub fn scales_per_row(self, k: usize) -> usize {
-        match self {
-            Self::Bf16 => 0,
-            Self::Int8Row | Self::Fp8 => 1,
-            Self::Int8(group) | Self::Int4(group) | Self::Int4Min(group) => k / group,
+        match self.scales() {
+            Scales::None => 0,
+            Scales::Rows => 1,
+            Scales::Groups(group) | Scales::Levels(group) => k / group,
         }
     }
 
-    /// Bytes of one scale.
-    pub fn scale_bytes(self) -> usize {
-        match self {
-            Self::Bf16 => 0,
-            Self::Int8Row | Self::Fp8 => 4,
-            Self::Int8(_) | Self::Int4(_) | Self::Int4Min(_) => 2,
+    /// Bytes of the scales of a row of `k` elements; its minimums take as many.
+    pub fn scale_row_bytes(self, k: usize) -> usize {
+        match self.scales() {
+            Scales::None => 0,
+            Scales::Rows => 4,
+            Scales::Groups(group) => k / group * 2,
+            Scales::Levels(group) => k / SUPERBLOCK * (2 + SUPERBLOCK / group),
         }
     }
 
@@ -186,15 +253,18 @@ impl Scheme {
         if n == 0 || k == 0 {
             return Err(refused());
         }
-        if let Some(group) = self.group()
-            && !(GROUPS.contains(&group) && k.is_multiple_of(group))
-        {
-            return Err(SchemeError::Group { scheme: self, k, group });
+        let (known, unit) = match self.scales() {
+            Scales::None | Scales::Rows => (true, 1),
+            Scales::Groups(group) => (GROUPS.contains(&group), group),
+            Scales::Levels(group) => (LEVEL_GROUPS.contains(&group), SUPERBLOCK),
+        };
+        if !(known && k.is_multiple_of(unit)) {
+            return Err(SchemeError::Group { scheme: self, k, group: unit });
         }
         let codes = n.checked_mul(k).and_then(|elements| elements.checked_mul(self.code_bits()));
         let codes = codes.ok_or_else(refused)? / 8;
         // A row has fewer scales than bits of codes, so neither product can overflow where that of the codes did not.
-        let table = n * self.scales_per_row(k) * self.scale_bytes();
+        let table = n * self.scale_row_bytes(k);
         let start =
             |end: usize| end.checked_next_multiple_of(ALIGNMENT).filter(|start| start.checked_add(table).is_some());
         if table == 0 {
@@ -202,12 +272,11 @@ impl Scheme {
         }
         let first = start(codes).ok_or_else(refused)?;
         let scales = first..first + table;
-        let minimums = match self {
-            Self::Int4Min(_) => {
-                let first = start(scales.end).ok_or_else(refused)?;
-                first..first + table
-            }
-            _ => scales.end..scales.end,
+        let minimums = if self.has_minimums() {
+            let first = start(scales.end).ok_or_else(refused)?;
+            first..first + table
+        } else {
+            scales.end..scales.end
         };
         let bytes = minimums.end;
         Ok(Layout { codes: 0..codes, scales, minimums, bytes })
@@ -226,7 +295,7 @@ impl fmt::Display for Scheme {
 impl FromStr for Scheme {
     type Err = SchemeError;
 
-    /// `SCHEME` or `SCHEME:GROUP`; int4 and int4m alone have groups of 32, int8 alone one scale per row.
+    /// `SCHEME` or `SCHEME:GROUP`, of those that have an encoder; int4 and int4m alone have groups of 32, int8 alone one scale per row.
     fn from_str(text: &str) -> Result<Self, SchemeError> {
         let refused = || SchemeError::Name { given: text.to_owned() };
         let (word, group) = match text.split_once(':') {

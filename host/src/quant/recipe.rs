@@ -1,6 +1,6 @@
-//! Which matrix gets which scheme: one for all, and others for the classes of tensors that `--keep` names. Vectors stay bf16.
+//! How each matrix is to be stored: one choice for all, and others for the classes of tensors that `--keep` names. Vectors stay bf16.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use super::{Scheme, SchemeError};
 
@@ -47,13 +47,48 @@ impl Class {
     }
 }
 
-/// A scheme for every matrix.
+/// How a tensor is to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Encoded by this scheme.
+    Scheme(Scheme),
+    /// As the source has it, without a change of any value: in the scheme that holds the source's blocks.
+    Source,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scheme(scheme) => scheme.fmt(f),
+            Self::Source => f.write_str(SOURCE),
+        }
+    }
+}
+
+impl FromStr for Choice {
+    type Err = ChoiceError;
+
+    /// `source`, or a scheme.
+    fn from_str(text: &str) -> Result<Self, ChoiceError> {
+        if text == SOURCE { Ok(Self::Source) } else { Ok(Self::Scheme(text.parse()?)) }
+    }
+}
+
+/// Neither a scheme nor `source`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}; or source, which changes no value")]
+pub struct ChoiceError(#[from] SchemeError);
+
+/// [`Choice::Source`] by name.
+const SOURCE: &str = "source";
+
+/// A choice for every tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
     /// Of every class that is not kept apart.
-    pub scheme: Scheme,
-    /// Classes with a scheme of their own.
-    pub keep: Vec<(Class, Scheme)>,
+    pub choice: Choice,
+    /// Classes with a choice of their own.
+    pub keep: Vec<(Class, Choice)>,
 }
 
 /// One part of `--keep` that says nothing that can be done.
@@ -79,15 +114,15 @@ pub enum KeepError {
         /// The class.
         given: String,
     },
-    /// No such scheme.
+    /// No such choice.
     #[error(transparent)]
-    Scheme(#[from] SchemeError),
+    Choice(#[from] ChoiceError),
 }
 
 impl Recipe {
-    /// All matrices by one scheme.
+    /// All matrices encoded by one scheme.
     pub fn new(scheme: Scheme) -> Self {
-        Self { scheme, keep: Vec::new() }
+        Choice::Scheme(scheme).into()
     }
 
     /// Adds what `--keep` says: `CLASS=SCHEME`, several with commas between them. In a tied checkpoint `lm_head` is the embedding: it
@@ -106,16 +141,26 @@ impl Recipe {
             if self.keep.iter().any(|(earlier, _)| *earlier == found) {
                 return Err(KeepError::Twice { given: class.to_owned() });
             }
-            self.keep.push((found, Scheme::from_str(scheme)?));
+            self.keep.push((found, scheme.parse()?));
         }
         Ok(self)
     }
 
-    /// The scheme of a tensor. `tied` says that the embedding is the lm_head.
-    pub fn scheme_of(&self, name: &str, shape: &[usize], tied: bool) -> Scheme {
-        let Some(class) = Class::of(name).filter(|_| shape.len() == 2) else { return Scheme::Bf16 };
-        let kept = |class| self.keep.iter().find(|(kept, _)| *kept == class).map(|(_, scheme)| *scheme);
+    /// What is done with a tensor. `tied` says that the embedding is the lm_head.
+    pub fn choice_of(&self, name: &str, shape: &[usize], tied: bool) -> Choice {
+        let Some(class) = Class::of(name).filter(|_| shape.len() == 2) else { return self.of_vectors() };
+        let kept = |class| self.keep.iter().find(|(kept, _)| *kept == class).map(|(_, choice)| *choice);
         let head = if tied && class == Class::Embed { kept(Class::LmHead) } else { None };
-        kept(class).or(head).unwrap_or(self.scheme)
+        kept(class).or(head).unwrap_or(self.choice)
+    }
+
+    fn of_vectors(&self) -> Choice {
+        if self.choice == Choice::Source { Choice::Source } else { Choice::Scheme(Scheme::Bf16) }
+    }
+}
+
+impl From<Choice> for Recipe {
+    fn from(choice: Choice) -> Self {
+        Self { choice, keep: Vec::new() }
     }
 }

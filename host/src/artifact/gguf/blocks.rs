@@ -26,12 +26,12 @@ pub(super) fn half_at(block: &[u8], at: usize) -> f32 {
 }
 
 /// Code `i` of 32, packed as above into the 16 bytes `codes`.
-fn nibble(codes: &[u8], i: usize) -> u8 {
+pub(super) fn nibble(codes: &[u8], i: usize) -> u8 {
     codes[i % 16] >> (i / 16 * 4) & 15
 }
 
 /// Bit `i` of the 4 bytes at `bits`, as the fifth bit of a code.
-fn fifth_bit(bits: &[u8], i: usize) -> u8 {
+pub(super) fn fifth_bit(bits: &[u8], i: usize) -> u8 {
     (bits[i / 8] >> (i % 8) & 1) << 4
 }
 

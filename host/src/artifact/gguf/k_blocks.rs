@@ -22,15 +22,10 @@ pub(super) fn q2_k(bytes: &[u8], out: &mut [f32]) {
 /// 256 third bits, lower two bits, 16 scales of 6 bits, `d`: `(d · (s − 32)) · (q − 4)`, groups of 16.
 pub(super) fn q3_k(bytes: &[u8], out: &mut [f32]) {
     each(bytes, out, |block: &[u8; 110], out: &mut [f32; 256]| {
-        let (thirds, codes, scales) = (&block[..32], &block[32..96], &block[96..108]);
         let d = half_at(block, 108);
         for (i, y) in out.iter_mut().enumerate() {
-            let group = i / 16;
-            let low = scales[group % 8] >> (group / 8 * 4) & 15;
-            let high = scales[8 + group % 4] >> (group / 4 * 2) & 3;
-            let dl = d * f32::from((low | high << 4) as i8 - 32);
-            let third = thirds[i % 32] >> (i / 32) & 1;
-            *y = dl * f32::from((two_bits(codes, i) | third << 2) as i8 - 4);
+            let dl = d * f32::from(q3_scale(block, i / 16));
+            *y = dl * f32::from(q3_code(block, i));
         }
     });
 }
@@ -38,7 +33,7 @@ pub(super) fn q3_k(bytes: &[u8], out: &mut [f32]) {
 /// `d`, `dmin`, 12 bytes of scales and offsets, codes: `(d · s) · q − dmin · m`, groups of 32.
 pub(super) fn q4_k(bytes: &[u8], out: &mut [f32]) {
     each(bytes, out, |block: &[u8; 144], out: &mut [f32; 256]| {
-        let groups = scales_and_offsets(half_at(block, 0), half_at(block, 2), &block[4..16]);
+        let groups = products(block);
         for (i, y) in out.iter_mut().enumerate() {
             let (ds, dm) = groups[i / 32];
             *y = ds * f32::from(four_bits(&block[16..], i)) - dm;
@@ -49,12 +44,10 @@ pub(super) fn q4_k(bytes: &[u8], out: &mut [f32]) {
 /// `d`, `dmin`, 12 bytes of scales and offsets, 256 fifth bits, lower four: `(d · s) · q − dmin · m`, groups of 32.
 pub(super) fn q5_k(bytes: &[u8], out: &mut [f32]) {
     each(bytes, out, |block: &[u8; 176], out: &mut [f32; 256]| {
-        let groups = scales_and_offsets(half_at(block, 0), half_at(block, 2), &block[4..16]);
-        let (fifths, codes) = (&block[16..48], &block[48..]);
+        let groups = products(block);
         for (i, y) in out.iter_mut().enumerate() {
             let (ds, dm) = groups[i / 32];
-            let fifth = fifths[i % 32] >> (i / 32) & 1;
-            *y = ds * f32::from(four_bits(codes, i) | fifth << 4) - dm;
+            *y = ds * f32::from(q5_code(block, i)) - dm;
         }
     });
 }
@@ -62,13 +55,10 @@ pub(super) fn q5_k(bytes: &[u8], out: &mut [f32]) {
 /// Lower four bits, upper two, 16 signed scales, `d`: `(d · s) · (q − 32)`, groups of 16.
 pub(super) fn q6_k(bytes: &[u8], out: &mut [f32]) {
     each(bytes, out, |block: &[u8; 210], out: &mut [f32; 256]| {
-        let (low, high, scales) = (&block[..128], &block[128..192], &block[192..208]);
         let d = half_at(block, 208);
         for (i, y) in out.iter_mut().enumerate() {
-            let ds = d * f32::from(scales[i / 16] as i8);
-            // Of each 128 elements, 64 bytes have the lower bits of element j low and of j + 64 high.
-            let low = low[i / 128 * 64 + i % 64] >> (i / 64 % 2 * 4) & 15;
-            *y = ds * f32::from((low | two_bits(high, i) << 4) as i8 - 32);
+            let ds = d * f32::from(block[192 + i / 16] as i8);
+            *y = ds * f32::from(q6_code(block, i));
         }
     });
 }
@@ -77,37 +67,77 @@ pub(super) fn q6_k(bytes: &[u8], out: &mut [f32]) {
 pub(super) fn iq4_xs(bytes: &[u8], out: &mut [f32]) {
     each(bytes, out, |block: &[u8; 136], out: &mut [f32; 256]| {
         let d = half_at(block, 0);
-        let upper = u16::from_le_bytes([block[2], block[3]]);
         for (i, y) in out.iter_mut().enumerate() {
-            let group = i / 32;
-            let low = block[4 + group / 2] >> (group % 2 * 4) & 15;
-            let high = (upper >> (group * 2) & 3) as u8;
-            let dl = d * f32::from((low | high << 4) as i8 - 32);
-            let code = block[8 + group * 16 + i % 16] >> (i / 16 % 2 * 4) & 15;
-            *y = dl * f32::from(IQ4_VALUES[usize::from(code)]);
+            let dl = d * f32::from(iq4_scale(block, i / 32));
+            *y = dl * f32::from(iq4_value(block, i));
         }
     });
 }
 
+/// `s − 32` of a group of Q3_K.
+pub(super) fn q3_scale(block: &[u8; 110], group: usize) -> i8 {
+    let scales = &block[96..108];
+    let low = scales[group % 8] >> (group / 8 * 4) & 15;
+    let high = scales[8 + group % 4] >> (group / 4 * 2) & 3;
+    (low | high << 4) as i8 - 32
+}
+
+/// `q − 4` of an element of Q3_K.
+pub(super) fn q3_code(block: &[u8; 110], i: usize) -> i8 {
+    let third = block[i % 32] >> (i / 32) & 1;
+    (two_bits(&block[32..96], i) | third << 2) as i8 - 4
+}
+
+/// `q` of an element of Q5_K.
+pub(super) fn q5_code(block: &[u8; 176], i: usize) -> u8 {
+    let fifth = block[16 + i % 32] >> (i / 32) & 1;
+    four_bits(&block[48..], i) | fifth << 4
+}
+
+/// `q − 32` of an element of Q6_K.
+pub(super) fn q6_code(block: &[u8; 210], i: usize) -> i8 {
+    // Of each 128 elements, 64 bytes have the lower bits of element j low and of j + 64 high.
+    let low = block[i / 128 * 64 + i % 64] >> (i / 64 % 2 * 4) & 15;
+    (low | two_bits(&block[128..192], i) << 4) as i8 - 32
+}
+
+/// `s − 32` of a group of IQ4_XS.
+pub(super) fn iq4_scale(block: &[u8; 136], group: usize) -> i8 {
+    let low = block[4 + group / 2] >> (group % 2 * 4) & 15;
+    let high = (u16::from_le_bytes([block[2], block[3]]) >> (group * 2) & 3) as u8;
+    (low | high << 4) as i8 - 32
+}
+
+/// `value[q]` of an element of IQ4_XS.
+pub(super) fn iq4_value(block: &[u8; 136], i: usize) -> i8 {
+    let code = block[8 + i / 32 * 16 + i % 16] >> (i / 16 % 2 * 4) & 15;
+    IQ4_VALUES[usize::from(code)]
+}
+
 /// Code `i` of 256 of two bits each: of each 128, byte `j` of 32 has those of `j`, `j + 32`, `j + 64` and `j + 96`, lowest first.
-fn two_bits(codes: &[u8], i: usize) -> u8 {
+pub(super) fn two_bits(codes: &[u8], i: usize) -> u8 {
     codes[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3
 }
 
 /// Code `i` of 256 of four bits each: of each 64, byte `j` of 32 has code `j` low and code `j + 32` high.
-fn four_bits(codes: &[u8], i: usize) -> u8 {
+pub(super) fn four_bits(codes: &[u8], i: usize) -> u8 {
     codes[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15
 }
 
-/// `d · s` and `dmin · m` of the 8 groups, from 12 bytes: 4 have the lower 6 bits of the first scales, 4 those of the first offsets,
+/// `d · s` and `dmin · m` of the 8 groups of Q4_K and Q5_K.
+fn products<const BYTES: usize>(block: &[u8; BYTES]) -> [(f32, f32); 8] {
+    let (d, dmin) = (half_at(block, 0), half_at(block, 2));
+    scales_and_offsets(&block[4..16]).map(|(s, m)| (d * f32::from(s), dmin * f32::from(m)))
+}
+
+/// `s` and `m` of the 8 groups, from 12 bytes: 4 have the lower 6 bits of the first scales, 4 those of the first offsets,
 /// 4 the lower 4 bits of the last scales (low half) and offsets (high half), whose upper 2 bits are above the first ones'.
-fn scales_and_offsets(d: f32, dmin: f32, packed: &[u8]) -> [(f32, f32); 8] {
+pub(super) fn scales_and_offsets(packed: &[u8]) -> [(u8, u8); 8] {
     std::array::from_fn(|group| {
         let (scales, offsets, rest) = (packed[group % 4], packed[4 + group % 4], packed[8 + group % 4]);
-        let (s, m) = match group {
+        match group {
             0..4 => (scales & 63, offsets & 63),
             _ => (rest & 15 | scales >> 2 & 48, rest >> 4 | offsets >> 2 & 48),
-        };
-        (d * f32::from(s), dmin * f32::from(m))
+        }
     })
 }

@@ -2,7 +2,7 @@
 //! says, so that everything behind is the same for both. It writes nothing. docs/ARTIFACT.md says what is accepted.
 //!
 //! `header` (one file: keys and tensors) → `parts` (all files of a model) → `config`, `tokenizer`, `names` (as a folder says it) → `open`
-//! (the source that is compiled). `blocks` and `k_blocks` decode.
+//! (the source that is compiled). `blocks` and `k_blocks` decode, `regroup` keeps.
 
 mod blocks;
 mod config;
@@ -13,6 +13,7 @@ mod metadata;
 mod names;
 mod open;
 mod parts;
+mod regroup;
 mod tokenizer;
 mod types;
 
@@ -21,6 +22,7 @@ pub use metadata::{Metadata, Numbers, Texts, Value};
 pub(super) use names::row_in_pairs;
 pub use open::{kind_counts, refusals};
 pub use parts::Gguf;
+pub use regroup::Regrouped;
 pub use types::{Decoder, TensorType};
 
 use std::{io::Read, path::Path};

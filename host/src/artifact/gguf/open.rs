@@ -22,13 +22,18 @@ use super::{
     types::TensorType,
 };
 use crate::model::config::{CheckpointConfig, ModelConfig};
+use crate::quant::{Choice, Recipe, Scheme};
 
 /// The layout of blocks that is decoded; older ones were given up before GGUF files were common.
 const QUANTIZATION_VERSION: u64 = 2;
 
 impl Source {
     /// Opens the GGUF file at `path` with its other parts.
-    pub(in crate::artifact) fn open_gguf(path: &Path, mode: LoadMode, round: bool) -> Result<Self, LoadError> {
+    pub(in crate::artifact) fn open_gguf(
+        path: &Path,
+        mode: LoadMode,
+        recipe: Option<&Recipe>,
+    ) -> Result<Self, LoadError> {
         let gguf = Gguf::open(path, mode)?;
         let text = Text::read(&gguf)?;
         let config = checkpoint_config(&gguf, &text)?;
@@ -38,10 +43,20 @@ impl Source {
         if let Some(problem) = unreadable(&gguf, &found).into_iter().next() {
             return Err(problem);
         }
-        let rounded = rounded(&gguf, &found);
-        if let (false, Some(problem)) = (round, must_round(&gguf, &rounded)) {
-            return Err(problem);
-        }
+        let rounded = match recipe {
+            None => match must_round(&gguf, &rounded(&gguf, &found)) {
+                Some(problem) => return Err(problem),
+                None => Vec::new(),
+            },
+            Some(recipe) => {
+                let tied = config.model.tie_word_embeddings;
+                let to_bf16 = |(name, shape): &(String, Vec<usize>)| {
+                    recipe.choice_of(name, shape, tied) == Choice::Scheme(Scheme::Bf16)
+                };
+                let found = found.iter().zip(&expected).filter(|(_, tensor)| to_bf16(tensor));
+                rounded(&gguf, &found.map(|(found, _)| *found).collect::<Vec<_>>())
+            }
+        };
         let paired_heads = names::has_rows_in_pairs(config.model.family).then_some(config.model.head_dim);
         let stored = expected.iter().zip(&found).map(|((name, _), (_, entry))| {
             let rows_in_pairs = paired_heads.filter(|_| is_rotated(name));
@@ -74,6 +89,7 @@ impl Source {
             tokenizer_json: text.tokenizer_json,
             chat_template: text.chat_template,
             ranges: found.iter().map(|(file, entry)| (*file, entry.range.clone())).collect(),
+            exact: vec![false; found.len()],
             stored: stored.collect(),
             source_paths: gguf.files().map(|(path, _)| path.to_owned()).collect(),
             notes,
@@ -178,12 +194,11 @@ fn rounded<'a>(gguf: &'a Gguf, tensors: &[(usize, &'a Entry)]) -> Vec<(usize, &'
 fn must_round(gguf: &Gguf, rounded: &[(usize, &Entry)]) -> Option<LoadError> {
     let (_, first) = rounded.first()?;
     let problem = match rounded.len() {
-        1 => "would be rounded to bf16, which is done only when asked for (--quant bf16)".to_owned(),
-        n => format!(
-            "would be rounded to bf16, as would {} more, which is done only when asked for (--quant bf16)",
-            n - 1
-        ),
+        1 => "would be rounded to bf16".to_owned(),
+        n => format!("would be rounded to bf16, as would {} more", n - 1),
     };
+    let problem =
+        format!("{problem}, which is done only when asked for (--quant bf16; --quant source changes no value)");
     Some(LoadError::new(gguf.path(), problem).object(first.name.as_str()).numbers("BF16", first.kind))
 }
 

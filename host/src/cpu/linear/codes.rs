@@ -41,6 +41,23 @@ impl Codes for Bytes {
     }
 }
 
+/// Signed bytes from a minimum upwards.
+pub struct BytesMin;
+
+impl Codes for BytesMin {
+    const BYTES: usize = GROUP;
+
+    #[inline(always)]
+    fn unpack(codes: &[u8], group: usize, scales: &[f32], minimums: &[f32], out: &mut Unpacked) {
+        let groups = codes.chunks_exact(group).zip(out.values.chunks_exact_mut(group));
+        for ((codes, out), (scale, minimum)) in groups.zip(scales.iter().zip(minimums)) {
+            for (code, out) in codes.iter().zip(out) {
+                *out = f32::from(*code as i8) * scale + minimum;
+            }
+        }
+    }
+}
+
 /// Nibbles to bytes in the order of elements: byte `j` of 16 has element `j` low and element `j + 16` high.
 #[inline(always)]
 fn nibbles<'a>(codes: &[u8], out: &'a mut [u32; SPAN / 4]) -> &'a [u8] {

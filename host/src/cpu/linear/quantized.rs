@@ -13,21 +13,22 @@
 
 use std::marker::PhantomData;
 
-use half::slice::HalfFloatSliceExt;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::codes::{Bytes, Codes, Floats, Signed4, Unpacked, Unsigned4};
+use super::codes::{Bytes, BytesMin, Codes, Floats, Signed4, Unpacked, Unsigned4};
 use super::{Scratch, TASK_ROWS, TASK_TOKENS};
 use crate::cpu::prefetch;
-use crate::quant::{Matrix, Scheme};
+use crate::quant::{LEVEL_GROUPS, Matrix, Scheme};
 
 /// Elements of a row that are unpacked at a time; every group divides it.
 pub(super) const SPAN: usize = 512;
-/// Elements of the smallest group of weights, and of a group of activations.
+/// Elements of a group of activations; of weights only those of two levels have smaller ones.
 pub(super) const GROUP: usize = 32;
 /// Groups of a span.
 const GROUPS: usize = SPAN / GROUP;
+/// Most groups of weights of a span.
+const MOST_GROUPS: usize = SPAN / LEVEL_GROUPS[0];
 /// Rows that are unpacked at once.
 const ROWS: usize = 4;
 /// How many rows ahead memory is asked for.
@@ -52,8 +53,9 @@ pub fn token_elements(k: usize) -> usize {
 pub fn linear(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y: &mut [f32], scratch: &mut Scratch) {
     match w.scheme() {
         Scheme::Int4(_) => run::<Signed4>(arch, w, activations, x, y, scratch),
-        Scheme::Int4Min(_) => run::<Unsigned4>(arch, w, activations, x, y, scratch),
-        Scheme::Int8(_) | Scheme::Int8Row => run::<Bytes>(arch, w, activations, x, y, scratch),
+        Scheme::Int4Min(_) | Scheme::Int4MinK(_) => run::<Unsigned4>(arch, w, activations, x, y, scratch),
+        Scheme::Int8(_) | Scheme::Int8Row | Scheme::Int8K(_) => run::<Bytes>(arch, w, activations, x, y, scratch),
+        Scheme::Int8Min(_) | Scheme::Int8MinK(_) => run::<BytesMin>(arch, w, activations, x, y, scratch),
         Scheme::Fp8 => run::<Floats>(arch, w, Activations::F32, x, y, scratch),
         Scheme::Bf16 => unreachable!("bf16 has a product of its own"),
     }
@@ -64,18 +66,18 @@ fn run<C: Codes>(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y:
     let tokens = x.len() / k;
     assert!(x.len() == tokens * k && y.len() == tokens * n && k.is_multiple_of(GROUP));
     let stride = token_elements(k);
+    // A sum of whole numbers needs one scale of weights for each of activations; elsewhere rounded activations are f32 like others.
+    let whole = activations == Activations::Int8 && w.scheme().group().is_none_or(|group| group >= GROUP);
     let arranged = &mut scratch.split[..tokens * stride];
-    arranged.par_chunks_exact_mut(stride).zip(x.par_chunks_exact(k)).for_each(|(out, x)| arrange(activations, x, out));
+    let inputs = arranged.par_chunks_exact_mut(stride).zip(x.par_chunks_exact(k));
+    inputs.for_each(|(out, x)| arrange(activations, whole, x, out));
     let arranged = &*arranged;
     let rows = |(index, out): (usize, &mut [f32])| {
         let first = index * TASK_ROWS;
-        match activations {
-            Activations::F32 => {
-                arch.dispatch(Task::<C, false> { w: *w, first, x: arranged, tokens, out, kind: PhantomData })
-            }
-            Activations::Int8 => {
-                arch.dispatch(Task::<C, true> { w: *w, first, x: arranged, tokens, out, kind: PhantomData })
-            }
+        if whole {
+            arch.dispatch(Task::<C, true> { w: *w, first, x: arranged, tokens, out, kind: PhantomData });
+        } else {
+            arch.dispatch(Task::<C, false> { w: *w, first, x: arranged, tokens, out, kind: PhantomData });
         }
     };
     if tokens == 1 {
@@ -87,8 +89,9 @@ fn run<C: Codes>(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y:
     super::transpose(by_row, tokens, y);
 }
 
-/// One token's activations as they are multiplied, then of each group their sum and their scale, so that activation = value · scale.
-fn arrange(activations: Activations, x: &[f32], out: &mut [f32]) {
+/// One token's activations as they are multiplied, then of each group their sum and their scale, so that activation = value · scale. `whole`:
+/// rounded ones are multiplied as whole numbers.
+fn arrange(activations: Activations, whole: bool, x: &[f32], out: &mut [f32]) {
     let (values, rest) = out.split_at_mut(x.len());
     let (sums, scales) = rest.split_at_mut(x.len() / GROUP);
     values.copy_from_slice(x);
@@ -101,6 +104,10 @@ fn arrange(activations: Activations, x: &[f32], out: &mut [f32]) {
                 // A group of zeros has a scale of 0, and gives no number here.
                 let code = (*value / *scale).round_ties_even().clamp(-127.0, 127.0);
                 *value = if *scale > 0.0 { code } else { 0.0 };
+            }
+            if !whole {
+                values.iter_mut().for_each(|value| *value *= *scale);
+                *scale = 1.0;
             }
         }
         *sum = values.iter().sum();
@@ -184,18 +191,14 @@ fn block<S: Simd, C: Codes, const R: usize, const WHOLE: bool>(
 /// Elements `start..start + elements` of a row: as what they stand for, or as codes beside scales and minimums.
 #[inline(always)]
 fn unpack<C: Codes, const WHOLE: bool>(w: &Matrix, row: usize, start: usize, elements: usize, span: &mut Span) {
-    let (k, bytes) = (w.k(), w.scheme().row_bytes(w.k()));
+    let bytes = w.scheme().row_bytes(w.k());
     let group = w.scheme().group().unwrap_or(elements);
     let count = elements / group;
-    let (mut scales, mut minimums) = ([1f32; GROUPS], [0f32; GROUPS]);
-    if let Some(scale) = w.row_scales().get(row) {
-        scales.fill(*scale);
-    } else {
-        let from = (row * k + start) / group;
-        w.group_scales()[from..from + count].convert_to_f32_slice(&mut scales[..count]);
-        if !w.minimums().is_empty() {
-            w.minimums()[from..from + count].convert_to_f32_slice(&mut minimums[..count]);
-        }
+    let (mut scales, mut minimums) = ([1f32; MOST_GROUPS], [0f32; MOST_GROUPS]);
+    let groups = start / group..start / group + count;
+    w.scales().read(row, groups.clone(), &mut scales[..count]);
+    if !w.minimums().is_empty() {
+        w.minimums().read(row, groups, &mut minimums[..count]);
     }
     let codes = row * bytes + start * C::BYTES / GROUP..row * bytes + (start + elements) * C::BYTES / GROUP;
     let ahead = AHEAD * bytes;

@@ -41,12 +41,20 @@ impl Case {
         }
         let tables = [layout.scales.clone(), layout.minimums.clone()];
         for (table, range) in tables.into_iter().enumerate() {
-            let width = scheme.scale_bytes();
+            let width = match scheme {
+                Scheme::Int8Row | Scheme::Fp8 => 4,
+                Scheme::Int8K(group) | Scheme::Int8MinK(group) | Scheme::Int4MinK(group) => 2 + 256 / group,
+                _ => 2,
+            };
             for (i, value) in object[range].chunks_exact_mut(width).enumerate() {
                 let number = number(3 * i + table) * 0.1;
                 match width {
                     2 => value.copy_from_slice(&f16::from_f32(number).to_le_bytes()),
-                    _ => value.copy_from_slice(&number.to_le_bytes()),
+                    4 => value.copy_from_slice(&number.to_le_bytes()),
+                    _ => {
+                        value[..2].copy_from_slice(&f16::from_f32(number / 64.0).to_le_bytes());
+                        value[2..].iter_mut().enumerate().for_each(|(j, lower)| *lower = byte(31 * i + j + table));
+                    }
                 }
             }
         }
@@ -55,6 +63,10 @@ impl Case {
         let value = |i: usize| {
             let (row, column) = (i / k, i % k);
             let in_table = |group: usize| 2 * (row * (k / group) + column / group);
+            let level = |start: usize, group: usize| {
+                let record = start + (row * k + column) / 256 * (2 + 256 / group);
+                half(record) * f64::from(object[record + 2 + column % 256 / group] as i8)
+            };
             let nibble = || {
                 let byte = object[(row * k + column / 32 * 32) / 2 + column % 16];
                 f64::from(if column % 32 < 16 { byte & 15 } else { byte >> 4 })
@@ -66,6 +78,17 @@ impl Case {
                 Scheme::Int4Min(group) => {
                     nibble() * half(layout.scales.start + in_table(group))
                         + half(layout.minimums.start + in_table(group))
+                }
+                Scheme::Int8Min(group) => {
+                    f64::from(object[i] as i8) * half(layout.scales.start + in_table(group))
+                        + half(layout.minimums.start + in_table(group))
+                }
+                Scheme::Int8K(group) => f64::from(object[i] as i8) * level(layout.scales.start, group),
+                Scheme::Int8MinK(group) => {
+                    f64::from(object[i] as i8) * level(layout.scales.start, group) + level(layout.minimums.start, group)
+                }
+                Scheme::Int4MinK(group) => {
+                    nibble() * level(layout.scales.start, group) + level(layout.minimums.start, group)
                 }
                 Scheme::Fp8 => f64::from(fp8::to_f32(object[i])) * single(layout.scales.start + 4 * row),
                 Scheme::Bf16 => unreachable!("not quantized"),
@@ -104,7 +127,7 @@ impl Case {
                     let (x, w) = (x[t * k + j], self.values[i * k + j]);
                     exact += x * w;
                     // With a minimum a value is the difference of two larger numbers.
-                    size += x.abs() * if matches!(scheme, Scheme::Int4Min(_)) { w.abs() + 50.0 } else { w.abs() };
+                    size += x.abs() * if scheme.has_minimums() { w.abs() + 50.0 } else { w.abs() };
                 }
                 let error = (f64::from(y[t * n + i]) - exact).abs();
                 let bound = size * 2f64.powi(-24) * (k + 4) as f64;
@@ -117,21 +140,24 @@ impl Case {
 fn schemes(k: usize) -> impl Iterator<Item = Scheme> {
     let grouped = [32, 64, 128].into_iter().filter(move |g| k.is_multiple_of(*g));
     let grouped = grouped.flat_map(|g| [Scheme::Int8(g), Scheme::Int4(g), Scheme::Int4Min(g)]);
-    grouped.chain([Scheme::Int8Row, Scheme::Fp8])
+    let levels =
+        [Scheme::Int8K(16), Scheme::Int8K(32), Scheme::Int8MinK(16), Scheme::Int8MinK(32), Scheme::Int4MinK(32)];
+    let levels = levels.into_iter().filter(move |_| k.is_multiple_of(256));
+    grouped.chain(levels).chain([Scheme::Int8Min(32), Scheme::Int8Row, Scheme::Fp8])
 }
 
 #[test]
 fn every_route_and_its_edges_agree_with_f64() {
-    for k in [32, 64, 96, 128, 160, 1024, 2048, 2176, 4224] {
+    for k in [32, 64, 96, 128, 160, 256, 768, 1024, 2048, 2176, 4224, 4352] {
         for scheme in schemes(k) {
             Case::new(scheme, 9, k).check(1);
             Case::new(scheme, 5, k).check(3);
         }
     }
-    for scheme in schemes(128) {
+    for scheme in schemes(256) {
         for tokens in [1, 2, 3, 15, 16, 17, 33] {
             for n in [1, 2, 3, 4, 5, 8, 31, 32, 33, 65] {
-                Case::new(scheme, n, 128).check(tokens);
+                Case::new(scheme, n, 256).check(tokens);
             }
         }
     }
