@@ -190,7 +190,10 @@ const INT4: Signed = Signed {
 impl Signed {
     #[inline(always)]
     fn code(&self, scaled: f32) -> f32 {
-        scaled.round_ties_even().max(self.low).min(self.high)
+        // Compared, not `max` and `min`: those take three instructions each for what is no number.
+        let code = scaled.round_ties_even();
+        let code = if code > self.low { code } else { self.low };
+        if code < self.high { code } else { self.high }
     }
 }
 
@@ -221,13 +224,25 @@ fn sums<const N: usize>(x: &[f32], f: impl Fn(f32) -> [f32; N]) -> [f32; N] {
             }
         }
     }
-    let mut total = lanes.map(|lanes| lanes.iter().sum());
+    let mut total = lanes.map(tree);
     for x in rest {
         for (total, term) in total.iter_mut().zip(f(*x)) {
             *total += term;
         }
     }
     total
+}
+
+/// Their sum by halves: in a row, each addition would wait for the one before.
+#[inline(always)]
+fn tree(mut lanes: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        let (low, high) = lanes.split_at_mut(half);
+        low.iter_mut().zip(&high[..half]).for_each(|(low, high)| *low += *high);
+        half /= 2;
+    }
+    lanes[0]
 }
 
 #[inline(always)]
