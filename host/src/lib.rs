@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod artifact;
+pub mod calibrate;
 pub mod cli;
 pub mod cpu;
 pub mod engine;

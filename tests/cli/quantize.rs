@@ -3,7 +3,7 @@
 use serde_json::json;
 use zynfer_tests::fixtures::fixture;
 
-use crate::support::{fields, folder, tiny, zynfer};
+use crate::support::{fields, file, folder, tiny, zynfer};
 
 fn validation() -> String {
     fixture("tiny-qwen3/validation.u16").to_str().expect("UTF-8").to_string()
@@ -86,4 +86,44 @@ fn wrong_words_exit_2_and_say_which_are_right() {
     zynfer(run).failed(2, &["--activations", "fp8"]);
     let emulator = ["run", &model, "--prompt", "a", "--backend", "emulator", "--activations", "int8"];
     zynfer(emulator).failed(2, &["--activations int8 is the cpu backend's"]);
+}
+
+#[test]
+fn calibration_takes_a_folder_and_a_text_of_it() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (out, model) = (path("out.zynfer"), tiny());
+    let text = fixture("tiny-qwen3/validation.txt").to_str().expect("UTF-8").to_string();
+    let ids = file(&folder, "ids.u16", &std::fs::read(validation()).expect("a file")[20 * 1024..23 * 1024]);
+    let base = ["compile", &model, "-o", &out, "--quant", "int4:64", "--json"];
+    let with = |more: &[&str]| zynfer(base.iter().chain(more).copied());
+    let report = with(&["--calibrate-ids-u16", &ids]).json();
+    assert_eq!(report["calibration_tokens"], 1536);
+    let by_ids = std::fs::read(&out).expect("a file");
+    let short = file(&folder, "text.txt", &std::fs::read(&text).expect("a file")[..20_000]);
+    assert!(with(&["--calibrate", &short]).json()["calibration_tokens"].as_u64() > Some(1536));
+    assert!(by_ids != std::fs::read(&out).expect("a file"));
+    std::fs::remove_file(&out).expect("it was written");
+
+    let few = file(&folder, "few.u16", &[1, 0].repeat(700));
+    with(&["--calibrate-ids-u16", &few]).failed(1, &["512 tokens in windows of 512, at least 768 expected"]);
+    let other = file(&folder, "other.u16", &[0, 0x20].repeat(1024));
+    with(&["--calibrate-ids-u16", &other]).failed(1, &["id 8192 at 0, ids below 4096 expected"]);
+    let odd = file(&folder, "odd.u16", &[0; 2049]);
+    with(&["--calibrate-ids-u16", &odd]).failed(1, &["odd.u16: 2049 bytes, an even number is needed"]);
+    with(&["--calibrate", &path("none.txt")]).failed(1, &["none.txt"]);
+    let binary = file(&folder, "binary.txt", &[b'a', 0xff]);
+    with(&["--calibrate", &binary]).failed(1, &["binary.txt: not UTF-8 from byte 1 on"]);
+    let gguf = fixture("gguf/small.gguf").to_str().expect("UTF-8").to_string();
+    zynfer(["compile", &gguf, "-o", &out, "--quant", "int4", "--calibrate", &text])
+        .failed(1, &["small.gguf: only a Hugging Face folder can be calibrated"]);
+    zynfer(["compile", &model, "-o", &out, "--quant", "int8", "--calibrate", &text])
+        .failed(2, &["--calibrate chooses codes of int4 and int4m, --quant int8 has none"]);
+    for wrong in [
+        vec!["compile", &model, "-o", &out, "--calibrate", &text],
+        vec!["compile", &model, "-o", &out, "--quant", "int4", "--calibrate", &text, "--calibrate-ids-u16", &ids],
+    ] {
+        assert_eq!(zynfer(wrong).code, Some(2));
+    }
+    assert!(!folder.path().join("out.zynfer").exists());
 }

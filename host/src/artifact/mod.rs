@@ -30,9 +30,10 @@ use storage::Storage;
 
 pub use error::{Compared, LoadError};
 pub use generation::GenerationDefaults;
+pub use quantize::MatrixEncoder;
 pub use storage::LoadMode;
 pub use tensors::{Dtype, Tensor, expected_tensors};
-pub use writer::{CompileReport, compile, compile_quantized};
+pub use writer::{CompileReport, compile, compile_calibrated, compile_quantized};
 
 use crate::model::config::ModelConfig;
 

@@ -15,7 +15,7 @@ use super::{
     Artifact, counts,
     directory::{Directory, TOKENIZER_OBJECT},
     error::LoadError,
-    quantize,
+    quantize::{self, MatrixEncoder},
     source::Source,
     storage::{LoadMode, Storage},
     zynfer_file::{DIRECTORY_CAP_BYTES, HEADER_BYTES, MAGIC, PAYLOAD_ALIGNMENT},
@@ -64,7 +64,7 @@ pub struct CompileReport {
 /// Whatever opening the source refuses; `out` among its files; too little space; any failed read, write, sync or rename, with
 /// bytes written and bytes needed. No file is left behind.
 pub fn compile(src: &Path, out: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<CompileReport, LoadError> {
-    compile_as(src, out, None, progress)
+    compile_as(src, out, None, None, progress)
 }
 
 /// [`compile`], with every matrix stored as `recipe` says. A GGUF file's vectors are rounded to bfloat16, unless it says [`Choice::Source`].
@@ -79,13 +79,28 @@ pub fn compile_quantized(
     recipe: &Recipe,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CompileReport, LoadError> {
-    compile_as(src, out, Some(recipe), progress)
+    compile_as(src, out, Some(recipe), None, progress)
+}
+
+/// [`compile_quantized`] with the matrices encoded by `encoder`.
+///
+/// # Errors
+/// As [`compile_quantized`]; what the encoder refuses.
+pub fn compile_calibrated(
+    src: &Path,
+    out: &Path,
+    recipe: &Recipe,
+    encoder: &mut dyn MatrixEncoder,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CompileReport, LoadError> {
+    compile_as(src, out, Some(recipe), Some(encoder), progress)
 }
 
 fn compile_as(
     src: &Path,
     out: &Path,
     recipe: Option<&Recipe>,
+    encoder: Option<&mut dyn MatrixEncoder>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CompileReport, LoadError> {
     let started = Instant::now();
@@ -106,7 +121,7 @@ fn compile_as(
     let mut output = Output { file, path: out, position: 0, needed: file_bytes };
     output.file.seek(SeekFrom::Start(payload_start)).map_err(|e| LoadError::io(out, "cannot be positioned", e))?;
     output.position = payload_start;
-    write_payload(&mut source, &mut output, payload_start, &mut meter)?;
+    write_payload(&mut source, encoder, &mut output, payload_start, &mut meter)?;
     for storage in &source.storages {
         storage.check_unchanged()?;
     }
@@ -230,7 +245,13 @@ fn hash_sources(source: &mut Source, meter: &mut Meter) -> Result<(), LoadError>
 }
 
 /// Writes text objects and tensors at their planned places and records their hashes.
-fn write_payload(source: &mut Source, output: &mut Output, start: u64, meter: &mut Meter) -> Result<(), LoadError> {
+fn write_payload(
+    source: &mut Source,
+    mut encoder: Option<&mut dyn MatrixEncoder>,
+    output: &mut Output,
+    start: u64,
+    meter: &mut Meter,
+) -> Result<(), LoadError> {
     for object in &mut source.directory.objects {
         let text = if object.name == TOKENIZER_OBJECT {
             source.tokenizer_json.as_deref()
@@ -254,7 +275,9 @@ fn write_payload(source: &mut Source, output: &mut Output, start: u64, meter: &m
         let mut hasher = blake3::Hasher::new();
         let scheme = tensor.scheme();
         if scheme != Scheme::Bf16 {
-            quantize::write(scheme, source, index, &mut |bytes| {
+            // Reborrowed: the next matrix needs it too.
+            let encoder = encoder.as_mut().map(|encoder| &mut **encoder as &mut dyn MatrixEncoder);
+            quantize::write(scheme, source, index, encoder, &mut |bytes| {
                 hasher.update(bytes);
                 meter.add(bytes.len() as u64);
                 output.write(bytes)

@@ -4,12 +4,16 @@ use std::path::PathBuf;
 
 use serde_json::{Map, json};
 
-use crate::artifact::{self, CompileReport};
+use crate::artifact::{self, Artifact, CompileReport, LoadMode, gguf};
+use crate::calibrate::Calibration;
+use crate::quant::compensate::is_compensated;
 use crate::quant::{Choice, Recipe, Scheme};
+use crate::text::{Special, Tokenizer};
 
 use super::error::{CliError, CliResult};
 use super::inspect::scheme_counts;
 use super::output::{Ui, Unit, bytes};
+use super::text_input;
 
 /// Compile a Hugging Face folder or a GGUF file to a .zynfer file
 ///
@@ -29,6 +33,12 @@ pub(super) struct Args {
     /// Classes of matrices with a scheme (or source) of their own: embed, lm_head, attn_q, attn_k, attn_v, attn_o, gate, up, down
     #[arg(long, value_name = "CLASS=SCHEME,…", requires = "quant")]
     keep: Option<String>,
+    /// Choose the codes of int4 and int4m by a text, a UTF-8 file: the model runs over it on the CPU, and each code makes up for the errors of those before it. SRC is a folder
+    #[arg(long, value_name = "FILE", requires = "quant")]
+    calibrate: Option<PathBuf>,
+    /// The same by ids, a file of little-endian 16-bit numbers
+    #[arg(long, value_name = "FILE", requires = "quant", conflicts_with = "calibrate")]
+    calibrate_ids_u16: Option<PathBuf>,
     /// Print one JSON object about what was written
     #[arg(long)]
     json: bool,
@@ -41,11 +51,16 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         }
         (recipe, _) => recipe,
     };
+    let mut calibration = match &recipe {
+        Some(recipe) => calibration(args, recipe, ui)?,
+        None => None,
+    };
     let mut progress = ui.progress("compile", Unit::Bytes);
     let update = &mut |done, total| progress.update(done, total);
-    let report = match recipe {
-        None => artifact::compile(&args.src, &args.out, update)?,
-        Some(recipe) => artifact::compile_quantized(&args.src, &args.out, &recipe, update)?,
+    let report = match (recipe, &mut calibration) {
+        (None, _) => artifact::compile(&args.src, &args.out, update)?,
+        (Some(recipe), None) => artifact::compile_quantized(&args.src, &args.out, &recipe, update)?,
+        (Some(recipe), Some(by)) => artifact::compile_calibrated(&args.src, &args.out, &recipe, by, update)?,
     };
     drop(progress);
     for note in &report.notes {
@@ -58,6 +73,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
             "file_bytes": report.file_bytes,
             "scheme": scheme(args).to_string(),
             "keep": args.keep,
+            "calibration_tokens": calibration.as_ref().map(Calibration::tokens),
             "schemes": report.schemes.iter().map(|(scheme, count)| (scheme.to_string(), (*count).into())).collect::<Map<_, _>>(),
             "source_weight_bytes": report.source_weight_bytes,
             "weight_bytes": report.weight_bytes,
@@ -80,6 +96,41 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         report.elapsed.as_secs_f64(),
     ));
     Ok(())
+}
+
+/// What `--calibrate` and `--calibrate-ids-u16` ask for.
+fn calibration(args: &Args, recipe: &Recipe, ui: &Ui) -> CliResult<Option<Calibration>> {
+    if args.calibrate.is_none() && args.calibrate_ids_u16.is_none() {
+        return Ok(None);
+    }
+    let compensated = |choice: &Choice| matches!(choice, Choice::Scheme(scheme) if is_compensated(*scheme));
+    let mut choices = recipe.keep.iter().map(|(_, choice)| choice).chain([&recipe.choice]);
+    if !choices.any(compensated) {
+        return Err(CliError::usage(format!(
+            "--calibrate chooses codes of int4 and int4m, --quant {} has none",
+            recipe.choice
+        )));
+    }
+    if gguf::is_gguf(&args.src) {
+        let file = args.src.display();
+        return Err(CliError::failed(format!(
+            "{file}: only a Hugging Face folder can be calibrated, this is a GGUF file"
+        )));
+    }
+    let artifact = Artifact::open(&args.src, LoadMode::Mmap)?;
+    let ids = match (&args.calibrate, &args.calibrate_ids_u16) {
+        (Some(file), _) => {
+            let tokenizer = artifact.tokenizer_json().ok_or_else(|| {
+                CliError::failed(format!("{}: no tokenizer.json, --calibrate-ids-u16 needs none", args.src.display()))
+            })?;
+            Tokenizer::from_bytes(tokenizer)?.encode(&text_input::read_text(file)?, Special::Parse)?
+        }
+        (_, Some(file)) => text_input::read_ids_u16(file)?,
+        _ => Vec::new(),
+    };
+    let calibration = Calibration::new(artifact, &ids).map_err(CliError::failed)?;
+    ui.say(&format!("calibrated by {} of {} tokens", calibration.tokens(), ids.len()));
+    Ok(Some(calibration))
 }
 
 /// `bf16`, or the scheme with the weights' bytes before and after.

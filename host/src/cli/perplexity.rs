@@ -42,17 +42,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let model = args.model.open(ui)?;
     let ids = match (&args.text, &args.ids_u16) {
-        (_, Some(file)) => {
-            let bytes = text_input::read_bytes(file)?;
-            if bytes.len() % 2 != 0 {
-                return Err(CliError::failed(format!(
-                    "{}: {} bytes, an even number is needed",
-                    file.display(),
-                    bytes.len()
-                )));
-            }
-            bytes.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).collect()
-        }
+        (_, Some(file)) => text_input::read_ids_u16(file)?,
         (Some(file), None) => model.tokenizer()?.encode(&text_input::read_text(file)?, Special::Parse)?,
         (None, None) => return Err(CliError::usage("--text or --ids-u16 is needed")),
     };

@@ -24,6 +24,17 @@ pub(super) fn read_text(path: &Path) -> CliResult<String> {
     })
 }
 
+/// Ids of a file of little-endian 16-bit numbers.
+pub(super) fn read_ids_u16(path: &Path) -> CliResult<Vec<u32>> {
+    let bytes = read_bytes(path)?;
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    if !rest.is_empty() {
+        let length = bytes.len();
+        return Err(CliError::failed(format!("{}: {length} bytes, an even number is needed", path.display())));
+    }
+    Ok(pairs.iter().map(|pair| u32::from(u16::from_le_bytes(*pair))).collect())
+}
+
 /// `\n`, `\r`, `\t`, `\\`, `\"`, `\'` and `\0` as the characters they name; any other backslash stays.
 pub(super) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());

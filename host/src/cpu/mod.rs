@@ -8,6 +8,7 @@
 
 mod attention;
 mod exp;
+mod layers;
 mod linear;
 mod memory;
 mod prefetch;
@@ -111,6 +112,8 @@ enum Held {
     Aligned(Box<[u32]>),
     /// A vector as f32.
     Vector(Vec<f32>),
+    /// A matrix that replaces the source's: its object, so many bytes of it.
+    Quantized { scheme: quant::Scheme, object: Box<[u32]>, bytes: usize },
 }
 
 fn error<T>(text: impl Into<String>) -> Result<T, BackendError> {
@@ -223,15 +226,16 @@ impl CpuBackend {
         if tensor.shape != [n, k] {
             return error(format!("tensor {}: shape {:?} found, [{n}, {k}] expected", tensor.name, tensor.shape));
         }
+        let of_scheme = |e: quant::SchemeError| BackendError(format!("tensor {}: {e}", tensor.name));
+        if let Some(matrix) = tensor.held.matrix(&tensor.shape).map_err(of_scheme)? {
+            return Ok(Weights2d::Quantized(matrix));
+        }
         match &tensor.held {
             Held::Aligned(words) => Ok(Weights2d::Pairs(words)),
             _ => {
                 let view = self.source.tensor(&tensor.name);
                 if let Some(TensorView { dtype: Dtype::Quantized(scheme), bytes, .. }) = view {
-                    let matrix = quant::Matrix::new(scheme, &[n, k], bytes);
-                    return matrix
-                        .map(Weights2d::Quantized)
-                        .map_err(|e| BackendError(format!("tensor {}: {e}", tensor.name)));
+                    return quant::Matrix::new(scheme, &[n, k], bytes).map(Weights2d::Quantized).map_err(of_scheme);
                 }
                 let words = view.and_then(|view| bytemuck::try_cast_slice(view.bytes).ok());
                 match words {

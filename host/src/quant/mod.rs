@@ -22,6 +22,7 @@
 //! The last four are never encoded: they hold what other types of GGUF hold, and come from there alone. **Two levels**: for every 256 elements
 //! of a row one record, an f16 `d` and for each of their groups (of 16 or 32) an i8 `s`; the scale is `d · s`, which f32 holds exactly.
 
+pub mod compensate;
 mod decode;
 mod encode;
 pub mod fp8;
