@@ -129,7 +129,7 @@ fn calibration(args: &Args, recipe: &Recipe, ui: &Ui) -> CliResult<Option<Calibr
         _ => Vec::new(),
     };
     let calibration = Calibration::new(artifact, &ids).map_err(CliError::failed)?;
-    ui.say(&format!("calibrated by {} of {} tokens", calibration.tokens(), ids.len()));
+    ui.say(&format!("calibrating by {} of {} tokens", calibration.tokens(), ids.len()));
     Ok(Some(calibration))
 }
 
