@@ -343,6 +343,7 @@ fn help_and_version_are_answers() {
         "template",
         "logits",
         "perplexity",
+        "compare",
         "bench",
         "profile",
         "models",

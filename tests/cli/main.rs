@@ -4,6 +4,7 @@
 mod bench;
 mod chat;
 mod commands;
+mod compare;
 mod counters;
 mod errors;
 mod gguf;

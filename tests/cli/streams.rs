@@ -25,6 +25,7 @@ fn every_command(folder: &tempfile::TempDir) -> Vec<Vec<String>> {
         format!("template {model} --messages {messages}"),
         format!("logits {model} --ids 1 --out {out}.f32"),
         format!("perplexity {model} --text {text} --window 32 --windows 1"),
+        format!("compare {model} {model} --text {text} --window 32 --windows 1"),
         "models".to_string(),
         "devices".to_string(),
         "doctor".to_string(),

@@ -1,5 +1,6 @@
 //! Whole models: golden outputs of a reference implementation, and what the engine promises on real weights.
 
+mod compare;
 mod cpu;
 mod decode;
 mod emulator;

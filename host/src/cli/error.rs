@@ -76,9 +76,10 @@ impl From<RequestError> for CliError {
         match error {
             // A value out of its range is a wrong flag; a prompt or a window that does not fit is not.
             RequestError::Field { .. } => CliError::usage(error),
-            RequestError::ContextLength { .. } | RequestError::Window { .. } | RequestError::TokenId { .. } => {
-                CliError::failed(error)
-            }
+            RequestError::ContextLength { .. }
+            | RequestError::Window { .. }
+            | RequestError::Vocabularies { .. }
+            | RequestError::TokenId { .. } => CliError::failed(error),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The command line: flags in, an answer on stdout, everything else on stderr, an exit code (0 done, 1 failed, 2 wrong usage, 3 defects
 //! found in a kernel, 130 interrupted). One file per command; shared are [`model`] (opening one), [`subject`] (what is measured),
-//! [`sampling`], [`chat_prompt`], [`generate`] and [`output`] (streams, colour, progress). Nothing is computed here.
+//! [`scored`] (text in
+//! windows), [`sampling`], [`chat_prompt`], [`generate`] and [`output`] (streams, colour, progress). Nothing is computed here.
 
 mod bench;
 mod chat;
 mod chat_prompt;
+mod compare;
 mod compile;
 mod devices;
 mod doctor;
@@ -24,6 +26,7 @@ mod perplexity;
 mod profile;
 mod run;
 mod sampling;
+mod scored;
 mod subject;
 mod template;
 mod text_input;
@@ -45,6 +48,7 @@ Examples:
   cat question.txt | zynfer run qwen3-0.6b.zynfer --chat --prompt-file -
   zynfer chat qwen3-0.6b.zynfer --system 'Answer in one sentence.'
   zynfer run qwen3-0.6b.zynfer --prompt Hi --backend emulator    # the GPU's machine code, without the GPU
+  zynfer compare qwen3-0.6b.zynfer qwen3-0.6b-int4.zynfer --file text.txt
   zynfer bench --synthetic qwen3-0.6b --backend cpu
   zynfer doctor
 
@@ -75,6 +79,7 @@ enum Command {
     Template(template::Args),
     Logits(logits::Args),
     Perplexity(perplexity::Args),
+    Compare(compare::Args),
     Bench(bench::Args),
     Models(models::Args),
     Devices(devices::Args),
@@ -120,6 +125,7 @@ fn dispatch(command: &Command, ui: &Ui) -> CliResult<()> {
         Command::Template(args) => template::run(args, ui),
         Command::Logits(args) => logits::run(args, ui),
         Command::Perplexity(args) => perplexity::run(args, ui),
+        Command::Compare(args) => compare::run(args, ui),
         Command::Bench(args) => bench::run(args, ui),
         Command::Models(args) => models::run(args, ui),
         Command::Devices(args) => devices::run(args, ui),

@@ -169,8 +169,7 @@ impl ModelArgs {
 
     /// Opens and checks it.
     pub(super) fn open(&self, ui: &Ui) -> CliResult<Model> {
-        let started = Instant::now();
-        Ok(Model { artifact: open_artifact(self.path(), self.load, ui)?, started })
+        Model::open(self.path(), self.load, ui)
     }
 }
 
@@ -191,6 +190,12 @@ pub(super) fn open_artifact(path: &Path, load: Load, ui: &Ui) -> CliResult<Artif
 }
 
 impl Model {
+    /// Opens and checks the one at `path`.
+    pub(super) fn open(path: &Path, load: Load, ui: &Ui) -> CliResult<Self> {
+        let started = Instant::now();
+        Ok(Self { artifact: open_artifact(path, load, ui)?, started })
+    }
+
     /// Its tokenizer.
     pub(super) fn tokenizer(&self) -> CliResult<Tokenizer> {
         let Some(json) = self.artifact.tokenizer_json() else {

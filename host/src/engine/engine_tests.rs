@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{perplexity::WindowPlan, *};
+use super::{windows::WindowPlan, *};
 use crate::model::{
     family::Family,
     ops::{Act, OpResult, TensorId},

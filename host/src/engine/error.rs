@@ -35,6 +35,14 @@ pub enum RequestError {
         /// Tokens of the context.
         context: usize,
     },
+    /// Models whose rows of logits have not the same length.
+    #[error("vocabularies of {first} and {other} ids cannot be compared")]
+    Vocabularies {
+        /// Rows of the first model's embedding.
+        first: usize,
+        /// Of another's.
+        other: usize,
+    },
     /// A token id outside the vocabulary.
     #[error("prompt: token id {id} at index {index}, the vocabulary holds {vocab_size}")]
     TokenId {

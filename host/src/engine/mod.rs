@@ -4,11 +4,13 @@
 //! Invariants: the context is one number, the backend's; `prompt + generated ≤ context` always; positions `0 .. cached.len()` of the
 //! backend's cache hold the keys and values of exactly the ids in `cached`.
 
+pub mod compare;
 mod error;
 pub mod perplexity;
 pub mod sampler;
 pub mod stop;
 pub mod timing;
+pub mod windows;
 
 use std::collections::{BTreeSet, VecDeque};
 
