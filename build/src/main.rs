@@ -68,7 +68,10 @@ fn test(rest: &[&str]) -> Outcome {
     let rest: Vec<&str> = rest.iter().copied().filter(|word| *word != "--all").collect();
     setup_tests()?;
     if all {
-        fixtures::ensure_smollm2()?;
+        say("SmolLM2 for the long tests");
+        let mut zynfer = process::cargo();
+        zynfer.args(["run", "--quiet", "-p", "zynfer", "--"]);
+        fixtures::pull_smollm2(zynfer)?;
     }
     if rest.is_empty() {
         say("formatting, lints, tidy");

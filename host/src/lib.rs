@@ -11,6 +11,7 @@ pub mod calibrate;
 pub mod cli;
 pub mod cpu;
 pub mod engine;
+pub mod fetch;
 pub mod gpu;
 pub mod hip;
 pub mod model;

@@ -335,6 +335,7 @@ fn inspect_names_the_family() {
 fn help_and_version_are_answers() {
     let help = zynfer(["--help"]).ok();
     let commands = [
+        "pull",
         "compile",
         "inspect",
         "run",

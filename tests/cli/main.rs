@@ -10,5 +10,6 @@ mod errors;
 mod gguf;
 mod kernels;
 mod quantize;
+mod pull;
 mod streams;
 mod support;

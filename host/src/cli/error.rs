@@ -5,6 +5,7 @@ use std::io;
 
 use crate::artifact::LoadError;
 use crate::engine::{EngineError, RequestError};
+use crate::fetch::FetchError;
 use crate::gpu::OpenError;
 use crate::text::TextError;
 
@@ -61,6 +62,12 @@ impl CliError {
 
 impl From<LoadError> for CliError {
     fn from(error: LoadError) -> Self {
+        CliError::failed(error)
+    }
+}
+
+impl From<FetchError> for CliError {
+    fn from(error: FetchError) -> Self {
         CliError::failed(error)
     }
 }

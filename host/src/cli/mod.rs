@@ -24,6 +24,7 @@ mod models;
 mod output;
 mod perplexity;
 mod profile;
+mod pull;
 mod run;
 mod sampling;
 mod scored;
@@ -41,6 +42,7 @@ use self::output::{Color, Ui};
 
 const EXAMPLES: &str = "\
 Examples:
+  zynfer pull qwen3-0.6b -o models/Qwen3-0.6B
   zynfer compile models/Qwen3-0.6B -o qwen3-0.6b.zynfer
   zynfer compile Qwen3-0.6B-Q8_0.gguf --quant bf16 -o qwen3-0.6b.zynfer
   zynfer run qwen3-0.6b.zynfer --chat --prompt 'Why is the sky blue?'
@@ -71,6 +73,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Pull(pull::Args),
     Compile(compile::Args),
     Inspect(inspect::Args),
     Run(run::Args),
@@ -117,6 +120,7 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: &Command, ui: &Ui) -> CliResult<()> {
     match command {
+        Command::Pull(args) => pull::run(args, ui),
         Command::Compile(args) => compile::run(args, ui),
         Command::Inspect(args) => inspect::run(args, ui),
         Command::Run(args) => run::run(args, ui),

