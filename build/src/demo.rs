@@ -3,7 +3,7 @@
 
 use crate::{Outcome, process, root, say};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const PROMPT: &str = "The old woman took the golden ring and";
@@ -13,10 +13,7 @@ const GAP: f32 = 0.05;
 
 /// Builds the release binary and runs both backends.
 pub fn run() -> Outcome {
-    say("building the release binary (minutes the first time)");
-    process::run(process::cargo().args(["build", "--quiet", "--release", "-p", "zynfer", "-p", "emulator-hip"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
-    let zynfer = target.join("release/zynfer");
+    let zynfer = build()?;
     let artifact = root().join("target/tiny-qwen3.zynfer");
     say("compiling tests/fixtures/tiny-qwen3 to target/tiny-qwen3.zynfer");
     let source = root().join("tests/fixtures/tiny-qwen3");
@@ -43,6 +40,14 @@ pub fn run() -> Outcome {
         "          there the CPU's logits of the two choices differ by {gap:.4}; bf16 activations may decide below {GAP}"
     );
     if gap < GAP { Ok(()) } else { Err(format!("cpu and emulator differ from token {same} on, by {gap:.4} in logits")) }
+}
+
+/// Builds the release binary and the emulator beside it: the binary's path.
+pub(crate) fn build() -> Outcome<PathBuf> {
+    say("building the release binary (minutes the first time)");
+    process::run(process::cargo().args(["build", "--quiet", "--release", "-p", "zynfer", "-p", "emulator-hip"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release/zynfer"))
 }
 
 /// The CPU's logits after `context`.

