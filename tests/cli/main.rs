@@ -9,7 +9,7 @@ mod counters;
 mod errors;
 mod gguf;
 mod kernels;
-mod quantize;
 mod pull;
+mod quantize;
 mod streams;
 mod support;

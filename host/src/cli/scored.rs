@@ -38,15 +38,7 @@ impl ScoredArgs {
     /// The ids; `encode` makes them of a text.
     pub(super) fn ids(&self, encode: impl FnOnce(&str) -> CliResult<Vec<u32>>) -> CliResult<Vec<u32>> {
         match (&self.text, &self.ids_u16) {
-            (_, Some(file)) => {
-                let bytes = text_input::read_bytes(file)?;
-                let (pairs, rest) = bytes.as_chunks();
-                if !rest.is_empty() {
-                    let (name, count) = (file.display(), bytes.len());
-                    return Err(CliError::failed(format!("{name}: {count} bytes, an even number is needed")));
-                }
-                Ok(pairs.iter().map(|pair| u32::from(u16::from_le_bytes(*pair))).collect())
-            }
+            (_, Some(file)) => text_input::read_ids_u16(file),
             (Some(file), None) => encode(&text_input::read_text(file)?),
             (None, None) => Err(CliError::usage("--text or --ids-u16 is needed")),
         }

@@ -227,7 +227,9 @@ pub enum OpenError {
         found: &'static str,
     },
     /// A scheme without kernels.
-    #[error("tensor {name}: {scheme}, the GPU kernels read bf16, int8, int4, int4m and fp8-e4m3; --backend cpu runs it")]
+    #[error(
+        "tensor {name}: {scheme}, the GPU kernels read bf16, int8, int4, int4m and fp8-e4m3; --backend cpu runs it"
+    )]
     Unread {
         /// Checkpoint name.
         name: String,
