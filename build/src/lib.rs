@@ -7,6 +7,7 @@ pub mod demo_smollm2;
 pub mod device;
 pub mod fixtures;
 pub mod packages;
+pub mod peers;
 pub mod process;
 pub mod rust_src;
 pub mod silicon;

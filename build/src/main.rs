@@ -1,7 +1,7 @@
 //! `x`: the one entry. Finds out what is missing, sets it up, and runs the demo, the tests, the benches.
 
 use build_support::{
-    Outcome, demo, demo_smollm2, device, fixtures, packages, process, root, say, silicon, sysroot, tidy,
+    Outcome, demo, demo_smollm2, device, fixtures, packages, peers, process, root, say, silicon, sysroot, tidy,
 };
 
 const HELP: &str = "\
@@ -13,6 +13,7 @@ usage: ./x COMMAND
   sanitize     run every kernel of ours on the emulator with all of its checks
   setup        rust-src, the kernels' sysroot, the code object
   setup-tests  setup, and what the tests judge by (Debian packages, the published tokenizer)
+  peers        build llama.cpp from PyPI and compare its logits of SmolLM2 with ours: a record in benches/records
   bench        cargo bench of the workspace; further words go to it
   silicon      pack the proof vehicle: kernels as PTX and all tests, to be run beside an NVIDIA GPU (docs/SILICON.md);
                `silicon ptx` makes the PTX alone
@@ -32,6 +33,7 @@ fn main() {
         Some("setup-tests") if rest.is_empty() => setup_tests(),
         Some("silicon") if rest.is_empty() => setup_tests().and_then(|()| silicon::pack()),
         Some("silicon") if rest == ["ptx"] => silicon::ptx().map(|path| say(&path.display().to_string())),
+        Some("peers") if rest.is_empty() => setup().and_then(|()| peers::run()),
         Some("bench") => {
             setup().and_then(|()| process::run(process::cargo().args(["bench", "-p", "zynfer-benches"]).args(&rest)))
         }

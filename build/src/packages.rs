@@ -1,4 +1,4 @@
-//! Debian packages that tests use as judges. The product never needs them.
+//! Debian packages that tests use as judges, or that build one. The product never needs them.
 
 use crate::{Outcome, process, say};
 use std::path::Path;
@@ -17,13 +17,28 @@ const PACKAGES: &[(&str, There)] = &[
     ("python3", || process::found("python3")),
 ];
 
-/// Installs what is missing, as root or through sudo; else says which command to run.
+/// What llama.cpp is built with, beside what pip brings.
+const PEERS: &[(&str, There)] = &[
+    ("g++", || process::found("g++")),
+    ("python3-venv", || process::output(Command::new("python3").args(["-c", "import ensurepip, venv"])).is_ok()),
+];
+
+/// Installs what tests judge by and is missing, as root or through sudo; else says which command to run.
 pub fn ensure() -> Outcome {
-    let missing: Vec<&str> = PACKAGES.iter().filter(|(_, there)| !there()).map(|(name, _)| *name).collect();
+    install("the tests judge by", PACKAGES)
+}
+
+/// The same for what builds llama.cpp.
+pub fn ensure_peers() -> Outcome {
+    install("llama.cpp is built with", PEERS)
+}
+
+fn install(what: &str, packages: &[(&str, There)]) -> Outcome {
+    let missing: Vec<&str> = packages.iter().filter(|(_, there)| !there()).map(|(name, _)| *name).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    say(&format!("installing what the tests judge by: {}", missing.join(" ")));
+    say(&format!("installing what {what}: {}", missing.join(" ")));
     let by_hand = format!("install it by hand: apt-get install --no-install-recommends {}", missing.join(" "));
     if !process::found("apt-get") {
         return Err(format!("no apt-get on this machine; {by_hand}"));
