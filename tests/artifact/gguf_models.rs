@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 
 use half::{bf16, f16};
 use serde_json::Value as Json;
-use zynfer::artifact::{Artifact, LoadMode, compile, compile_quantized};
+use zynfer::artifact::{Artifact, LoadMode, compile, compile_quantized, gguf};
 use zynfer::quant::{Recipe, Scheme};
 use zynfer::text::{Special, Tokenizer};
 use zynfer_tests::fixtures::{qwen3_tokenizer, read_json};
@@ -145,6 +145,9 @@ fn an_untied_checkpoint_without_tokenizer_is_the_folder() {
     let written = Written::new(checkpoint, &file);
     let artifact = written.compile(false).unwrap();
     assert_same_model(&artifact, &written.checkpoint.open());
+    // What a memory plan is made from, without compiling.
+    let gguf = gguf::Gguf::open(&written.path, LoadMode::Mmap).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(gguf::config(&gguf).unwrap_or_else(|error| panic!("{error}")), *artifact.config());
     assert_eq!((artifact.name(), artifact.tokenizer_json(), artifact.end_ids().len()), ("A-model.Q", None, 0));
 }
 

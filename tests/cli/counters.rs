@@ -84,7 +84,7 @@ fn kernel<'a>(pass: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn a_profile_counts_the_weights() {
     let report = zynfer(["profile", &tiny(), "--backend", "emulator", "--json"]).json();
-    assert_eq!(fields(&report), ["backend", "decode", "estimates_for", "prefill"]);
+    assert_eq!(fields(&report), ["backend", "decode", "estimates_for", "kv", "prefill"]);
     let layer: u64 = 256 * 512 + 2 * 256 * 256 + 512 * 256 + 3 * 256 * 768;
     let linear = 6 * layer + 4096 * 256;
     let norms = 6 * (2 * 256 + 2 * 128) + 256;

@@ -9,6 +9,7 @@ mod counters;
 mod errors;
 mod gguf;
 mod kernels;
+mod memory;
 mod pull;
 mod quantize;
 mod streams;

@@ -12,6 +12,7 @@ use zynfer::hip::kernels::Gemm;
 use zynfer::model::config::ModelConfig;
 use zynfer::model::family::Family;
 use zynfer::model::forward::forward;
+use zynfer::model::memory::NoRoom;
 use zynfer::model::ops::{Act, Ops, TensorId};
 use zynfer::model::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
 use zynfer::quant::Scheme;
@@ -57,6 +58,7 @@ fn options(context_len: usize) -> Options {
     Options {
         context_len,
         max_chunk: 8,
+        kv: gpu::plan::KV,
         gemm: Gemm::Fast,
         attention: Rung::Fast,
         hip_library: None,
@@ -101,24 +103,32 @@ fn devices_that_are_not_there_are_named() {
 fn a_context_that_does_not_fit_is_refused_with_both_numbers_and_one_that_would() {
     // 2²⁸ positions: keys and values 2 · 64 · 2 bytes each, the table 64 · 4: 137 GB.
     let error = match open_on("auto", &zeros(None), &options(1 << 28)) {
-        Err(error @ OpenError::Memory { .. }) => error,
+        Err(OpenError::Memory(error)) => error,
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it opened"),
     };
     let text = error.to_string();
-    let OpenError::Memory { needed, free, .. } = error else { unreachable!("matched above") };
+    let NoRoom { needed, free, longest: fits, .. } = error;
     assert!(needed > (1 << 28) * 512 && free < needed);
     assert!(text.contains(&needed.to_string()) && text.contains(&free.to_string()), "{text}");
-    let fits: usize = text
-        .split("a context of ")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next())
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_else(|| panic!("{text}"));
+    assert!(text.ends_with(&format!("; a context of {fits} tokens would fit")), "{text}");
+    // The plan that refuses is the plan that `inspect --plan` prints.
     let bf16 = vec![Scheme::Bf16; zeros(None).weights.specs().len()];
-    let bytes =
-        |context| gpu::plan::Plan::new(&config(), &zeros(None).weights, &bf16, context, 8).expect("fits").total_bytes();
-    assert!(bytes(fits) as u64 <= free && bytes(fits + 32) as u64 > free, "{fits} tokens, {free} bytes");
+    let bytes = |context| {
+        let fit = gpu::fit(&config(), &zeros(None).weights, &bf16, &options(context), Some(free));
+        fit.expect("it can be counted").needed
+    };
+    assert!(bytes(fits) <= free && bytes(fits + 32) > free, "{fits} tokens, {free} bytes");
+    assert_eq!(bytes(1 << 28), needed);
+}
+
+#[test]
+fn a_cache_in_another_format_than_the_kernels_is_refused_by_name() {
+    for format in ["int8", "k=bf16,v=f32"] {
+        let options = Options { kv: format.parse().expect("a format"), ..options(40) };
+        let text = refusal("auto", &zeros(None), &options);
+        assert!(text.contains(&format!("--kv {format}")) && text.contains("bf16"), "{text}");
+    }
 }
 
 #[test]
@@ -324,6 +334,7 @@ fn rungs_and_chunks_agree_and_a_repeat_gives_the_same_bits() {
     let ids: Vec<u32> = (0..19).map(|index| (index * 97 + 5) % 4000).collect();
     let fast = Options {
         context_len: 40,
+        kv: gpu::plan::KV,
         max_chunk: 64,
         gemm: Gemm::Fast,
         attention: Rung::Fast,

@@ -231,6 +231,6 @@ fn what_cannot_be_loaded_is_refused_with_both_numbers() {
     let error = CpuBackend::new(&long, &weights, Arc::new(artifact.clone()), CpuOptions::new(1 << 40));
     let text = error.err().unwrap().to_string();
     let cache = (1u64 << 40) * 6 * 2 * 128 * 2 * 4;
-    assert!(text.contains(&format!("KV cache for {} tokens {cache} ", 1u64 << 40)), "{text}");
-    assert!(text.contains(" available; a context of ") && text.ends_with(" tokens would fit"), "{text}");
+    assert!(text.contains(&format!("KV cache (f32) for {} tokens {cache} ", 1u64 << 40)), "{text}");
+    assert!(text.contains(" free on this computer; a context of ") && text.ends_with(" tokens would fit"), "{text}");
 }

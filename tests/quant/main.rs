@@ -1,10 +1,11 @@
 //! Quantization: layouts and codecs against GGUF's blocks and ml_dtypes' numbers, encoders against searches in f64, whole models against
-//! their bars. It tests no backend's products (host/src/cpu/linear) and no file format (tests/artifact).
+//! their bars, and so the formats of the KV cache. It tests no backend's products (host/src/cpu/linear) and no file format (tests/artifact).
 
 mod compensation;
 mod encoders;
 mod fp8;
 mod gguf_blocks;
+mod kv;
 mod quality;
 mod schemes;
 

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::engine::{Engine, Event, FinishReason, Flow, NoText, Request, Timings};
+use crate::model::kv::KvFormats;
 
 use super::error::{CliError, CliResult};
 use super::interrupt;
@@ -94,7 +95,8 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let context = subject.context(&args.backend, wanted)?;
     let (name, parameters, weight_bytes) = (subject.name.clone(), subject.parameters, subject.weight_bytes());
     let mut engine = subject.load(&args.backend, context, ui)?;
-    let backend = engine.backend();
+    let (backend, kv) = (engine.backend(), engine.kv_formats());
+    ui.aside(&format!("{backend}: KV cache {kv}, context {}", engine.context_len()));
     if backend == "emulator" {
         ui.aside("emulator: times are wall time of this computer while it executes the GPU's instructions; they say nothing about a card");
     }
@@ -105,7 +107,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     if tokens > 0 {
         results.push(measure(&mut engine, Test::Decode { tokens, depth }, repeat, ui)?);
     }
-    let report = Report { name, parameters, weight_bytes, backend, repeat, results };
+    let report = Report { name, parameters, weight_bytes, backend, kv, repeat, results };
     if args.format.json {
         ui.out_json(&report.json())
     } else if args.format.csv {
@@ -201,6 +203,7 @@ struct Report {
     parameters: u64,
     weight_bytes: u64,
     backend: &'static str,
+    kv: KvFormats,
     repeat: usize,
     results: Vec<Measured>,
 }
@@ -231,6 +234,7 @@ impl Report {
             "parameters": self.parameters,
             "weight_bytes": self.weight_bytes,
             "backend": self.backend,
+            "kv": self.kv.to_string(),
             "clock": self.clock(),
             "repeat": self.repeat,
             "tests": tests,
@@ -312,6 +316,7 @@ fn quoted(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::kv::KvFormat;
 
     fn report(backend: &'static str, instructions: Option<f64>) -> Report {
         let measured =
@@ -321,6 +326,7 @@ mod tests {
             parameters: 596_049_920,
             weight_bytes: 1_192_099_840,
             backend,
+            kv: KvFormats::both(KvFormat::Int8),
             repeat: 3,
             results: vec![measured("pp8", &[1.0, 2.0, 4.0]), measured("tg8", &[10.0, 20.0])],
         }
@@ -340,7 +346,7 @@ mod tests {
             (&json["clock"], &json["tests"][1]["tok_s"]["median"]),
             (&json!("emulator wall time"), &json!(15.0))
         );
-        assert_eq!(json["tests"][0]["ms_per_token"], json!(500.0));
+        assert_eq!((&json["tests"][0]["ms_per_token"], &json["kv"]), (&json!(500.0), &json!("int8")));
     }
 
     #[test]

@@ -49,6 +49,16 @@ impl CliError {
         }
     }
 
+    /// The same with other words, made from its own.
+    pub(super) fn about(self, words: impl FnOnce(String) -> String) -> Self {
+        match self {
+            CliError::Usage(message) => CliError::Usage(words(message)),
+            CliError::Failed(message) => CliError::Failed(words(message)),
+            CliError::Found(message) => CliError::Found(words(message)),
+            CliError::Interrupted | CliError::Closed => self,
+        }
+    }
+
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             CliError::Usage(_) => 2,

@@ -1,4 +1,4 @@
-//! `zynfer inspect`: what is in a model, and with `--verify` whether its bytes are what was written.
+//! `zynfer inspect`: what is in a model, with `--verify` whether its bytes are what was written, and with `--plan` what memory it takes.
 
 use serde_json::json;
 
@@ -6,16 +6,19 @@ use crate::artifact::{Artifact, counts, gguf};
 use crate::quant::Scheme;
 
 use super::error::{CliError, CliResult};
-use super::inspect_gguf;
-use super::model::ModelArgs;
+use super::inspect_plan::{self, PlanArgs};
+use super::model::open_artifact;
 use super::output::{Look, Ui, Unit, bytes};
-use super::sampling;
+use super::subject::SubjectArgs;
+use super::{inspect_gguf, sampling};
 
-/// Show what is in a model, or in a GGUF file and whether it would compile
+/// Show what is in a model, or in a GGUF file and whether it would compile; with --plan what memory it takes
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    model: ModelArgs,
+    subject: SubjectArgs,
+    #[command(flatten)]
+    plan: PlanArgs,
     /// Hash every object and compare with what is recorded
     #[arg(long)]
     verify: bool,
@@ -28,14 +31,19 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
-    if gguf::is_gguf(args.model.path()) {
+    if args.plan.is_asked() {
+        return inspect_plan::run(&args.subject, &args.plan, args.json, ui);
+    }
+    let Some((path, load)) = args.subject.file() else {
+        return Err(CliError::usage("--synthetic: a shape without a file has nothing to inspect but its --plan"));
+    };
+    if gguf::is_gguf(path) {
         if args.verify {
             return Err(CliError::failed("a GGUF file records no hashes to verify: compile it to a .zynfer file"));
         }
-        return inspect_gguf::run(args.model.path(), args.tensors, args.json, ui);
+        return inspect_gguf::run(path, args.tensors, args.json, ui);
     }
-    let model = args.model.open(ui)?;
-    let artifact = &model.artifact;
+    let artifact = &open_artifact(path, load, ui)?;
     let mut verified = None;
     if args.verify {
         let mut progress = ui.progress("verify", Unit::Bytes);

@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let model = args.model.open(ui)?;
     let context = model.context(&args.backend, args.ids.len())?;
     let mut loaded = model.load(&args.backend, context, ui)?;
-    let backend = loaded.engine.backend();
+    let (backend, kv) = (loaded.engine.backend(), loaded.engine.kv_formats());
     let logits = loaded.engine.last_logits(&args.ids)?;
     let likeliest = argmax(logits).map_err(CliError::failed)?;
     let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
@@ -44,10 +44,11 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     if args.json {
         return ui.out_json(&json!({
             "out": args.out.to_string_lossy(), "tokens": args.ids.len(), "vocab_size": count, "argmax": likeliest, "backend": backend,
+            "kv": kv.to_string(),
         }));
     }
     ui.say(&format!(
-        "{}: {count} logits after {} tokens on {backend}, the largest is id {likeliest}",
+        "{}: {count} logits after {} tokens on {backend} (KV cache {kv}), the largest is id {likeliest}",
         args.out.display(),
         args.ids.len()
     ));

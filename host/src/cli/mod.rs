@@ -16,6 +16,7 @@ mod findings;
 mod generate;
 mod inspect;
 mod inspect_gguf;
+mod inspect_plan;
 mod interrupt;
 mod isa;
 mod logits;

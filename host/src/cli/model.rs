@@ -14,6 +14,7 @@ use crate::hip::Selector;
 use crate::hip::decode::DecodePlan;
 use crate::hip::system::Surroundings;
 use crate::model::config::ModelConfig;
+use crate::model::kv::KvFormats;
 use crate::model::ops::Ops;
 use crate::model::weights::{TensorSource, Weights};
 use crate::text::{SpecialStrings, Tokenizer};
@@ -65,6 +66,25 @@ pub(super) enum Backend {
     Emulator,
 }
 
+impl Backend {
+    /// The GPU it is, if it is one. `auto` says in one line what it chose and why.
+    pub(super) fn kind(self, device: &str, hip_library: Option<&OsString>, ui: &Ui) -> CliResult<Option<GpuKind>> {
+        // A card that does not exist is another matter; a word that names none is wrong usage, whatever the backend.
+        let selector: Selector = device.parse().map_err(CliError::usage)?;
+        match self {
+            Self::Cpu if selector != Selector::Auto => {
+                Err(CliError::usage(format!("--device {device} names a GPU, but the backend is cpu")))
+            }
+            Self::Cpu => Ok(None),
+            Self::AmdHip => Ok(Some(GpuKind::AmdHip)),
+            Self::Emulator => Ok(Some(GpuKind::Emulator)),
+            // Whoever names a card wants that card.
+            Self::Auto if selector != Selector::Auto => Ok(Some(GpuKind::AmdHip)),
+            Self::Auto => choose_backend(hip_library, ui),
+        }
+    }
+}
+
 /// `--plan`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum DecodeBy {
@@ -114,6 +134,9 @@ pub(super) struct BackendArgs {
     /// Longest context in tokens, as 4096 or 4k; at most the model's [default: 4096, or more where the prompt needs it]
     #[arg(short = 'c', long, value_name = "TOKENS", value_parser = text_input::parse_count)]
     ctx_size: Option<usize>,
+    /// How the KV cache is stored: f32 (the CPU backend alone), bf16, f16, int8 or fp8; keys and values apart as k=bf16,v=int8 [default: f32 on the CPU backend, bf16 on a GPU]
+    #[arg(long, env = "ZYNFER_KV", hide_env_values = true, value_name = "FORMAT", value_parser = str::parse::<KvFormats>)]
+    kv: Option<KvFormats>,
     /// AMD's HIP library, instead of searching for it
     #[arg(long, value_name = "FILE")]
     hip_library: Option<OsString>,
@@ -270,20 +293,7 @@ pub(super) fn open_backend(
     context: usize,
     ui: &Ui,
 ) -> CliResult<Box<dyn Ops>> {
-    // A card that does not exist is another matter; a word that names none is wrong usage, whatever the backend.
-    let selector: Selector = args.device.parse().map_err(CliError::usage)?;
-    let kind = match args.backend {
-        Backend::Cpu if selector != Selector::Auto => {
-            return Err(CliError::usage(format!("--device {} names a GPU, but the backend is cpu", args.device)));
-        }
-        Backend::Cpu => None,
-        Backend::AmdHip => Some(GpuKind::AmdHip),
-        Backend::Emulator => Some(GpuKind::Emulator),
-        // Whoever names a card wants that card.
-        Backend::Auto if selector != Selector::Auto => Some(GpuKind::AmdHip),
-        Backend::Auto => choose_backend(args.hip_library.as_ref(), ui)?,
-    };
-    let Some(kind) = kind else {
+    let Some(kind) = args.backend.kind(&args.device, args.hip_library.as_ref(), ui)? else {
         if let Some(plan) = args.plan.filter(|plan| *plan != DecodeBy::Unfused) {
             let name =
                 clap::ValueEnum::to_possible_value(&plan).map_or_else(String::new, |name| name.get_name().into());
@@ -293,7 +303,8 @@ pub(super) fn open_backend(
             ActivationKind::F32 => Activations::F32,
             ActivationKind::Int8 => Activations::Int8,
         };
-        let options = CpuOptions { threads: args.threads, activations, ..CpuOptions::new(context) };
+        let kv = args.kv.unwrap_or(CpuOptions::KV);
+        let options = CpuOptions { threads: args.threads, activations, kv, ..CpuOptions::new(context) };
         let backend = CpuBackend::new(config, weights, source, options);
         return Ok(Box::new(backend.map_err(CliError::failed)?));
     };
@@ -313,8 +324,8 @@ pub(super) fn open_backend(
             DecodeBy::Unfused
         }
     };
-    let (hip_library, decode) = (args.hip_library.clone(), plan.plan());
-    let options = gpu::Options { hip_library, decode, ..gpu::Options::new(context)? };
+    let (hip_library, decode, kv) = (args.hip_library.clone(), plan.plan(), args.kv.unwrap_or(gpu::plan::KV));
+    let options = gpu::Options { hip_library, decode, kv, ..gpu::Options::new(context)? };
     let opened = gpu::open(kind, &args.device, config, weights, source.as_ref(), &options)?;
     for note in &opened.notes {
         ui.aside(note);

@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let context = model.context(&args.backend, window)?;
     let mut engine = model.load(&args.backend, context, ui)?.engine;
     let (result, interrupted) = watched(ui, "perplexity", |on_event| engine.perplexity(&ids, window, most, on_event))?;
-    let backend = engine.backend();
+    let (backend, kv) = (engine.backend(), engine.kv_formats());
     let windows = result.window_mean_nll.len();
     if args.json {
         ui.out_json(&json!({
@@ -42,11 +42,12 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
             "ids_unused": result.ids_unused,
             "window_mean_nll": result.window_mean_nll,
             "backend": backend,
+            "kv": kv.to_string(),
         }))?;
     } else {
         ui.out(&format!("perplexity {:.4}\n", result.perplexity))?;
         ui.aside(&format!(
-            "{backend}: mean negative log-likelihood {:.6} over {} tokens in {windows} windows of {}, {} ids unused",
+            "{backend}, KV cache {kv}: mean negative log-likelihood {:.6} over {} tokens in {windows} windows of {}, {} ids unused",
             result.mean_nll, result.tokens_scored, result.window, result.ids_unused
         ));
     }

@@ -7,6 +7,7 @@ use crate::gpu::GpuKind;
 use crate::hip::Library;
 use crate::model::config::ModelConfig;
 use crate::model::forward::forward;
+use crate::model::kv::KvFormats;
 use crate::model::weights::Weights;
 
 use super::error::{CliError, CliResult};
@@ -59,6 +60,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let vocabulary = config.vocab_size as u32;
     let ids: Vec<u32> = (1..=args.prompt_tokens).map(|id| id % vocabulary).collect();
     let mut engine = subject.load(&backend, context, ui)?;
+    let kv = engine.kv_formats();
     let library = GpuKind::Emulator.library(None).map_err(CliError::failed)?;
     let (ops, weights) = engine.parts();
     if prompt > ops.max_chunk() {
@@ -70,7 +72,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let prefill = Pass {
         name: "prefill",
         tokens: prompt,
-        minimum_bytes: minimum_bytes(&config, weights, prompt),
+        minimum_bytes: minimum_bytes(&config, weights, kv, prompt),
         report: counted(&library)?,
     };
     count(&library)?;
@@ -83,7 +85,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let decode = Pass {
         name: "decode",
         tokens: 1,
-        minimum_bytes: minimum_bytes(&config, weights, prompt + 1),
+        minimum_bytes: minimum_bytes(&config, weights, kv, prompt + 1),
         report: counted(&library)?,
     };
     if args.json {
@@ -94,10 +96,11 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
             })
         };
         return ui.out_json(&json!({
-            "backend": "emulator", "estimates_for": prefill.report["machine"],
+            "backend": "emulator", "kv": kv.to_string(), "estimates_for": prefill.report["machine"],
             "prefill": pass(&prefill), "decode": pass(&decode),
         }));
     }
+    ui.aside(&format!("emulator: KV cache {kv}, context {context}"));
     for pass in [prefill, decode] {
         ui.out(&text(&pass, ui))?;
     }
@@ -119,13 +122,14 @@ fn counted(library: &Library) -> CliResult<Value> {
 
 /// Bytes that a pass has to read or write whatever its kernels are: every matrix and norm once (the embedding table only where it is the
 /// output projection too), and keys and values of `positions` once.
-fn minimum_bytes(config: &ModelConfig, weights: &Weights, positions: usize) -> u64 {
+fn minimum_bytes(config: &ModelConfig, weights: &Weights, kv: KvFormats, positions: usize) -> u64 {
     let elements = |shape: &[usize]| shape.iter().map(|&n| n as u64).product::<u64>();
     let table = weights.spec(weights.embed_tokens);
     let all: u64 = weights.specs().iter().map(|spec| elements(&spec.shape)).sum();
     let gathered = if weights.embed_tokens == weights.lm_head { 0 } else { elements(&table.shape) };
-    let cached = 2 * config.num_hidden_layers as u64 * config.kv_size() as u64 * positions as u64;
-    2 * (all - gathered + cached)
+    let heads = config.num_hidden_layers as u64 * config.num_key_value_heads as u64;
+    let cached = kv.head_bytes(config.head_dim).unwrap_or(0) as u64; // loaded, so counted
+    2 * (all - gathered) + heads * cached * positions as u64
 }
 
 /// A table, the kernels with the largest estimates first.

@@ -10,7 +10,7 @@ use crate::text::Special;
 use super::chat_prompt::TemplateArgs;
 use super::error::{CliError, CliResult};
 use super::generate::{self, Generated, Show, Style, milliseconds};
-use super::model::{BackendArgs, DEFAULT_ROOM, ModelArgs};
+use super::model::{BackendArgs, DEFAULT_ROOM, Loaded, ModelArgs};
 use super::output::Ui;
 use super::sampling::{self, SamplingArgs};
 use super::text_input;
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         ui.say(&format!("new ids: {}", generate::list(&generated.outcome.tokens)));
     }
     if args.json {
-        ui.out_json(&report(args, &request, &generated, loaded.engine.backend(), loaded.load))?;
+        ui.out_json(&report(args, &request, &generated, &loaded))?;
     }
     ui.aside(&generate::closing_line(&generated, &loaded.engine, loaded.load));
     if args.stats && !args.json {
@@ -126,7 +126,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
 }
 
 /// The object of `--json`.
-fn report(args: &Args, request: &Request, generated: &Generated, backend: &str, load: std::time::Duration) -> Value {
+fn report(args: &Args, request: &Request, generated: &Generated, loaded: &Loaded) -> Value {
     let outcome = &generated.outcome;
     let timings = &outcome.timings;
     let mut report = json!({
@@ -134,10 +134,11 @@ fn report(args: &Args, request: &Request, generated: &Generated, backend: &str, 
         "tokens": outcome.tokens,
         "text": outcome.text,
         "finish_reason": outcome.finish_reason.name(),
-        "backend": backend,
+        "backend": loaded.engine.backend(),
+        "kv": loaded.engine.kv_formats().to_string(),
         "seed": outcome.seed,
         "timings": {
-            "load_ms": milliseconds(load),
+            "load_ms": milliseconds(loaded.load),
             "ttft_ms": timings.time_to_first_token.map(milliseconds),
             "prefill_tok_s": timings.prefill_tok_s(),
             "decode_tok_s": timings.decode_tok_s(),

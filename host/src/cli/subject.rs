@@ -1,6 +1,6 @@
 //! What is measured or counted: a model from a file, or the shape of a published one with random weights. Its text does not matter.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::artifact::Artifact;
@@ -51,13 +51,24 @@ pub(super) struct Subject {
 }
 
 impl SubjectArgs {
+    /// The file or folder, where it is one, and how it reaches memory.
+    pub(super) fn file(&self) -> Option<(&Path, Load)> {
+        self.model.as_deref().or(self.model_flag.as_deref()).map(|path| (path, self.load))
+    }
+
+    /// Name and configuration of the published shape, where it is one, and how its matrices are stored.
+    pub(super) fn shape(&self) -> CliResult<Option<(&str, ModelConfig, Recipe)>> {
+        let Some(name) = self.synthetic.as_deref() else { return Ok(None) };
+        Ok(Some((name, published(name)?, Recipe::new(self.quant.unwrap_or(Scheme::Bf16)))))
+    }
+
     /// Opens the file, or makes the weights.
     pub(super) fn open(&self, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
         if let Some(name) = &self.synthetic {
             return synthetic(name, self.quant.unwrap_or(Scheme::Bf16), backend, ui);
         }
-        let path = self.model.as_deref().or(self.model_flag.as_deref()).expect("clap demands a model or a shape");
-        let artifact = open_artifact(path, self.load, ui)?;
+        let (path, load) = self.file().expect("clap demands a model or a shape");
+        let artifact = open_artifact(path, load, ui)?;
         let config = artifact.config().clone();
         let weights = Weights::new(&config);
         Ok(Subject {
@@ -71,9 +82,13 @@ impl SubjectArgs {
     }
 }
 
+fn published(name: &str) -> CliResult<ModelConfig> {
+    let none = || CliError::usage(format!("--synthetic: {name} is none of {}", registry::names().join(", ")));
+    ModelConfig::published(name).ok_or_else(none)
+}
+
 fn synthetic(name: &str, scheme: Scheme, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
-    let config = ModelConfig::published(name)
-        .ok_or_else(|| CliError::usage(format!("--synthetic: {name} is none of {}", registry::names().join(", "))))?;
+    let config = published(name)?;
     let weights = Weights::new(&config);
     let parameters = RandomModel::parameters(&weights);
     // A GPU backend copies them, and the emulator's device memory is this computer's.

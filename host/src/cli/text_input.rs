@@ -57,6 +57,19 @@ pub(super) fn unescape(text: &str) -> String {
     plain
 }
 
+/// A size as users write it: `34359738368` bytes, or `32GiB`, `512MiB`, `64KiB`.
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a size above 0 such as 32GiB, 512MiB or 34359738368");
+    let units = [("KiB", 1u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+    let unit = units.iter().find_map(|(name, factor)| Some((text.strip_suffix(name)?, *factor)));
+    let (digits, factor) = unit.unwrap_or((text, 1));
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let size = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(factor));
+    size.filter(|size| *size > 0).ok_or_else(wrong)
+}
+
 /// A token count as users write it: `4096`, `4k` (1024 each), `1m` (1024 k).
 pub(super) fn parse_count(text: &str) -> Result<usize, String> {
     let wrong = || format!("{text:?} is not a count such as 4096 or 4k");

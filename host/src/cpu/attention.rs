@@ -1,5 +1,6 @@
 //! The KV cache and causal grouped-query attention over it, streaming: memory does not grow with the context, scores are never held
-//! beyond one block. f32 throughout; keys arrive normed and rotated, positions are the caller's.
+//! beyond one block. f32 arithmetic over keys and values in the formats of [`crate::model::kv`]; keys arrive normed and rotated, positions are
+//! the caller's.
 //!
 //! The idea: `out = Σ_j softmax(q·k_j / √d)_j · v_j`. What was done to it:
 //! 1. The sum is cut into blocks of [`BLOCK`] positions with a running maximum and a running sum (online softmax).
@@ -9,12 +10,18 @@
 //! 4. A row's positions are cut at fixed multiples of [`SPLIT`] whose results are merged in order. One token's splits are spread over
 //!    threads; several tokens go through theirs in turn. The cuts depend on positions only, so the bits do not depend on
 //!    chunking or threads.
+//! 5. Blocks of another format than f32 are decoded once for all rows of a task, into a buffer that stays in cache; scales of keys multiply
+//!    scores, those of values multiply weights.
+
+use std::cell::RefCell;
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::exp::{exp, exp_in_place};
+use super::kv_store::{Order, Store};
 use crate::model::config::ModelConfig;
+use crate::model::kv::{KvFormat, KvFormats};
 
 /// Positions of a block.
 pub const BLOCK: usize = 64;
@@ -43,16 +50,15 @@ impl Shape {
         Self { kv_heads, group, head_dim: config.head_dim, context_len }
     }
 
-    /// Elements of one head's keys, or values, in the cache: whole blocks.
-    fn head_elements(&self) -> usize {
-        self.context_len.div_ceil(BLOCK) * BLOCK * self.head_dim
+    /// Bytes of the cache of `layers` layers, `None` if that cannot be counted.
+    pub fn cache_bytes(&self, kv: KvFormats, layers: usize) -> Option<usize> {
+        let positions = self.context_len.checked_next_multiple_of(BLOCK)?;
+        positions.checked_mul(kv.head_bytes(self.head_dim)?)?.checked_mul(self.kv_heads)?.checked_mul(layers)
     }
 
-    /// Bytes of the cache of `layers` layers, `None` if that cannot be counted.
-    pub fn cache_bytes(&self, layers: usize) -> Option<usize> {
-        let positions = self.context_len.checked_next_multiple_of(BLOCK)?;
-        let head = positions.checked_mul(self.head_dim)?;
-        head.checked_mul(self.kv_heads)?.checked_mul(layers)?.checked_mul(2 * size_of::<f32>())
+    /// Elements of the buffer that each thread decodes blocks into: one of keys and one of values, or none where all is f32.
+    pub fn buffer_elements(&self, kv: KvFormats) -> usize {
+        if kv == KvFormats::both(KvFormat::F32) { 0 } else { 2 * BLOCK * self.head_dim }
     }
 
     fn task_tokens(&self) -> usize {
@@ -64,24 +70,27 @@ impl Shape {
     }
 }
 
-/// Keys and values of all layers, f32: the reference computes in f32, and a rounded key would be the largest error of the backend.
-/// The memory is reserved at load and becomes resident as positions are written.
+thread_local! {
+    /// Decoded blocks of the task that a thread is at; see [`Shape::buffer_elements`].
+    static BUFFER: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keys and values of all layers. The memory is reserved at load and becomes resident as positions are written.
 pub struct KvCache {
     shape: Shape,
-    /// `[layer, kv head, block, head_dim, BLOCK]`.
-    keys: Box<[f32]>,
-    /// `[layer, kv head, position, head_dim]`.
-    values: Box<[f32]>,
+    keys: Store,
+    values: Store,
     /// Partial results; see [`KvCache::attention`].
     scratch: Vec<f32>,
 }
 
 impl KvCache {
     /// A cache for `layers` layers and passes of at most `max_tokens`; `None` where the memory cannot be had.
-    pub fn new(shape: Shape, layers: usize, max_tokens: usize) -> Option<Self> {
-        let elements = shape.cache_bytes(layers)? / (2 * size_of::<f32>());
-        let zeroed = || bytemuck::allocation::try_zeroed_slice_box::<f32>(elements).ok();
-        let (keys, values) = (zeroed()?, zeroed()?);
+    pub fn new(shape: Shape, kv: KvFormats, layers: usize, max_tokens: usize) -> Option<Self> {
+        let positions = shape.context_len.checked_next_multiple_of(BLOCK)?;
+        let heads = layers.checked_mul(shape.kv_heads)?;
+        let keys = Store::new(kv.k, Order::ByElement, heads, positions, shape.head_dim)?;
+        let values = Store::new(kv.v, Order::ByPosition, heads, positions, shape.head_dim)?;
         Some(Self { shape, keys, values, scratch: vec![0.0; Self::scratch_elements(shape, max_tokens)] })
     }
 
@@ -99,19 +108,11 @@ impl KvCache {
         let Shape { kv_heads, head_dim, context_len, .. } = self.shape;
         let tokens = keys.len() / (kv_heads * head_dim);
         assert!(keys.len() == values.len() && position + tokens <= context_len);
-        let head_elements = self.shape.head_elements();
-        for t in 0..tokens {
-            let at = position + t;
-            for head in 0..kv_heads {
-                let source = (t * kv_heads + head) * head_dim;
-                let base = (layer * kv_heads + head) * head_elements;
-                let column = base + at / BLOCK * BLOCK * head_dim + at % BLOCK;
-                for (d, key) in keys[source..source + head_dim].iter().enumerate() {
-                    self.keys[column + d * BLOCK] = *key;
-                }
-                let row = base + at * head_dim;
-                self.values[row..row + head_dim].copy_from_slice(&values[source..source + head_dim]);
-            }
+        let rows = keys.chunks_exact(head_dim).zip(values.chunks_exact(head_dim));
+        for (row, (key, value)) in rows.enumerate() {
+            let (t, head) = (row / kv_heads, layer * kv_heads + row % kv_heads);
+            self.keys.put(head, position + t, key);
+            self.values.put(head, position + t, value);
         }
     }
 
@@ -122,10 +123,7 @@ impl KvCache {
         let Shape { kv_heads, group, head_dim, context_len } = shape;
         let tokens = queries.len() / (kv_heads * group * head_dim);
         assert!(queries.len() == out.len() && position + tokens <= context_len);
-        let head_elements = shape.head_elements();
-        let layer_elements = kv_heads * head_elements;
-        let keys = &self.keys[layer * layer_elements..][..layer_elements];
-        let values = &self.values[layer * layer_elements..][..layer_elements];
+        let (keys, values) = (&self.keys, &self.values);
         let pass = |head: usize, first: usize, tokens: usize| Rows {
             queries,
             kv_heads,
@@ -135,8 +133,9 @@ impl KvCache {
             position,
             first,
             tokens,
-            keys: &keys[head * head_elements..][..head_elements],
-            values: &values[head * head_elements..][..head_elements],
+            keys,
+            values,
+            stored: layer * kv_heads + head,
         };
 
         if tokens == 1 {
@@ -203,8 +202,10 @@ struct Rows<'a> {
     position: usize,
     first: usize,
     tokens: usize,
-    keys: &'a [f32],
-    values: &'a [f32],
+    keys: &'a Store,
+    values: &'a Store,
+    /// The head's number in both.
+    stored: usize,
 }
 
 impl<'a> Rows<'a> {
@@ -284,36 +285,81 @@ impl WithSimd for AttendSplit<'_> {
         state.out.fill(0.0);
         state.max.fill(f32::NEG_INFINITY);
         state.sum.fill(0.0);
-        let count = rows.count();
-        let end = ((split + 1) * SPLIT).min(rows.limit(count - 1));
-        for block in (split * SPLIT..end).step_by(BLOCK) {
-            let mut row = 0;
-            while row + 2 <= count {
-                attend_block::<S, 2>(simd, &rows, row, block, &mut state);
-                row += 2;
-            }
-            if row < count {
-                attend_block::<S, 1>(simd, &rows, row, block, &mut state);
-            }
+        if rows.keys.is_coded() || rows.values.is_coded() {
+            BUFFER.with_borrow_mut(|buffer| {
+                buffer.resize(2 * BLOCK * rows.head_dim, 0.0);
+                attend_split(simd, &rows, split, &mut state, buffer.split_at_mut(BLOCK * rows.head_dim));
+            });
+        } else {
+            attend_split(simd, &rows, split, &mut state, (&mut [], &mut []));
         }
     }
+}
+
+/// The blocks of a split, through `buffers` for keys and values where they are coded.
+#[inline(always)]
+fn attend_split<S: Simd>(
+    simd: S,
+    rows: &Rows<'_>,
+    split: usize,
+    state: &mut State<'_>,
+    buffers: (&mut [f32], &mut [f32]),
+) {
+    let count = rows.count();
+    let end = ((split + 1) * SPLIT).min(rows.limit(count - 1));
+    for position in (split * SPLIT..end).step_by(BLOCK) {
+        let most = (end - position).min(BLOCK);
+        let block = Block {
+            position,
+            keys: rows.keys.block(rows.stored, position, most, buffers.0),
+            key_scales: rows.keys.scales(rows.stored, position),
+            values: rows.values.block(rows.stored, position, most, buffers.1),
+            value_scales: rows.values.scales(rows.stored, position),
+        };
+        let mut row = 0;
+        while row + 2 <= count {
+            attend_block::<S, 2>(simd, rows, row, &block, state);
+            row += 2;
+        }
+        if row < count {
+            attend_block::<S, 1>(simd, rows, row, &block, state);
+        }
+    }
+}
+
+/// Some positions' keys and values as f32.
+struct Block<'a> {
+    /// The first.
+    position: usize,
+    /// `[head_dim, BLOCK]`.
+    keys: &'a [f32],
+    key_scales: Option<&'a [f32; BLOCK]>,
+    /// `[positions, head_dim]`, as many as any row sees.
+    values: &'a [f32],
+    value_scales: Option<&'a [f32; BLOCK]>,
 }
 
 /// Vectors of one result row that are in registers together.
 const VECTORS: usize = 4;
 
-/// `R` rows over the block that begins at position `block`.
+/// `R` rows over one block.
 #[inline(always)]
-fn attend_block<S: Simd, const R: usize>(simd: S, rows: &Rows<'_>, first: usize, block: usize, state: &mut State<'_>) {
+fn attend_block<S: Simd, const R: usize>(
+    simd: S,
+    rows: &Rows<'_>,
+    first: usize,
+    block: &Block<'_>,
+    state: &mut State<'_>,
+) {
     let head_dim = rows.head_dim;
-    let seen: [usize; R] = std::array::from_fn(|r| rows.limit(first + r).saturating_sub(block).min(BLOCK));
+    let seen: [usize; R] = std::array::from_fn(|r| rows.limit(first + r).saturating_sub(block.position).min(BLOCK));
     let most = seen.into_iter().max().unwrap_or(0);
     if most == 0 {
         return;
     }
     let queries: [&[f32]; R] = std::array::from_fn(|r| rows.query(first + r));
     let mut weights = [[0.0f32; BLOCK]; R];
-    scores(simd, &queries, &rows.keys[block * head_dim..][..BLOCK * head_dim], &mut weights);
+    scores(simd, &queries, block.keys, &mut weights);
 
     let scale = 1.0 / (head_dim as f32).sqrt();
     let mut decay = [1.0f32; R];
@@ -324,6 +370,9 @@ fn attend_block<S: Simd, const R: usize>(simd: S, rows: &Rows<'_>, first: usize,
             continue;
         }
         weights.iter_mut().for_each(|w| *w *= scale);
+        if let Some(scales) = block.key_scales {
+            weights.iter_mut().zip(scales).for_each(|(w, scale)| *w *= scale);
+        }
         weights[seen[r]..].fill(f32::NEG_INFINITY);
         let max = fold(weights, state.max[row], |a, b| if b > a { b } else { a });
         weights.iter_mut().for_each(|w| *w -= max);
@@ -331,9 +380,13 @@ fn attend_block<S: Simd, const R: usize>(simd: S, rows: &Rows<'_>, first: usize,
         decay[r] = exp(state.max[row] - max);
         state.max[row] = max;
         state.sum[row] = state.sum[row] * decay[r] + fold(weights, 0.0, |a, b| a + b);
+        if let Some(scales) = block.value_scales {
+            // Behind those that are seen lie scales of whatever was there before.
+            weights[..seen[r]].iter_mut().zip(scales).for_each(|(w, scale)| *w *= scale);
+        }
     }
 
-    let values = &rows.values[block * head_dim..][..most * head_dim];
+    let values = &block.values[..most * head_dim];
     let mut at = 0;
     while at + VECTORS * S::F32_LANES <= head_dim {
         accumulate::<S, R, VECTORS>(simd, &weights, &decay, values, head_dim, (first, at), state.out);

@@ -1,4 +1,5 @@
-//! Attention against an f64 softmax written from the formula, over block, split and tile edges, and its promise of equal bits.
+//! Attention against an f64 softmax written from the formula, over block, split and tile edges and the formats of the cache, and its promise
+//! of equal bits.
 
 use super::*;
 
@@ -32,27 +33,56 @@ fn oracle(shape: Shape, position: usize, queries: &[f32], keys: &[f32], values: 
     out
 }
 
+/// `x` as a binary float of `digits` digits, exponents from `least` upwards and no end, of two as near the one whose last digit is even.
+fn rounded(x: f64, digits: i32, least: i32) -> f64 {
+    let exponent = if x == 0.0 { least } else { (x.abs().log2().floor() as i32).max(least) };
+    let step = 2f64.powi(exponent - digits + 1);
+    (x / step).round_ties_even() * step
+}
+
+/// What a head reads back as, from the format's rule.
+fn stored(format: KvFormat, head: &[f32]) -> Vec<f32> {
+    let largest = head.iter().fold(0f32, |a, b| a.max(b.abs()));
+    let each = |f: &dyn Fn(f32) -> f64| head.iter().map(|x| f(*x) as f32).collect();
+    match format {
+        KvFormat::F32 => head.to_vec(),
+        KvFormat::Bf16 => each(&|x| rounded(x.into(), 8, -126)),
+        KvFormat::F16 => each(&|x| rounded(f64::from(x).clamp(-65504.0, 65504.0), 11, -14)),
+        KvFormat::Int8 => {
+            each(&|x| f64::from((x * (127.0 / largest)).round_ties_even()) * f64::from(largest * (1.0 / 127.0)))
+        }
+        KvFormat::Fp8 => each(&|x| {
+            rounded((x * (448.0 / largest)).into(), 4, -6).clamp(-448.0, 448.0) * f64::from(largest * (1.0 / 448.0))
+        }),
+    }
+}
+
 /// Runs `total` tokens in passes of the given lengths and compares the last pass with the oracle.
 fn check(shape: Shape, passes: &[usize]) -> Vec<f32> {
+    check_stored(shape, KvFormats::both(KvFormat::F32), passes)
+}
+
+fn check_stored(shape: Shape, kv: KvFormats, passes: &[usize]) -> Vec<f32> {
     let Shape { kv_heads, group, head_dim, .. } = shape;
     let total: usize = passes.iter().sum();
-    let (kv, q) = (kv_heads * head_dim, kv_heads * group * head_dim);
-    let (keys, values) = (numbers(total, kv, 1, 3.0), numbers(total, kv, 2, 1.0));
+    let (width, q) = (kv_heads * head_dim, kv_heads * group * head_dim);
+    let (keys, values) = (numbers(total, width, 1, 3.0), numbers(total, width, 2, 1.0));
     let queries = numbers(total, q, 3, 3.0);
     // Layer 1 of 2, so that a wrong layer offset shows.
-    let mut cache = KvCache::new(shape, 2, *passes.iter().max().unwrap()).unwrap();
+    let mut cache = KvCache::new(shape, kv, 2, *passes.iter().max().unwrap()).unwrap();
     let mut out = vec![f32::NAN; total * q];
     let mut position = 0;
     for tokens in passes {
-        let range = |width: usize| position * width..(position + tokens) * width;
-        cache.append(1, position, &keys[range(kv)], &values[range(kv)]);
+        let range = |row: usize| position * row..(position + tokens) * row;
+        cache.append(1, position, &keys[range(width)], &values[range(width)]);
         cache.attention(Arch::new(), 1, position, &queries[range(q)], &mut out[range(q)]);
         position += tokens;
     }
     let last = total - passes[passes.len() - 1];
-    let exact = oracle(shape, last, &queries[last * q..], &keys, &values);
+    let all = |format, x: &[f32]| x.chunks_exact(head_dim).flat_map(|head| stored(format, head)).collect::<Vec<f32>>();
+    let exact = oracle(shape, last, &queries[last * q..], &all(kv.k, &keys), &all(kv.v, &values));
     for (i, (value, exact)) in out[last * q..].iter().zip(&exact).enumerate() {
-        assert!((f64::from(*value) - exact).abs() < 2e-5, "{shape:?} {passes:?} element {i}: {value} for {exact}");
+        assert!((f64::from(*value) - exact).abs() < 2e-5, "{shape:?} {kv} {passes:?} element {i}: {value} for {exact}");
     }
     out
 }
@@ -90,11 +120,63 @@ fn any_group_and_head_dim() {
 }
 
 #[test]
+fn every_pair_of_formats_at_block_and_split_edges() {
+    for k in KvFormat::ALL {
+        for v in KvFormat::ALL {
+            let kv = KvFormats { k, v };
+            for passes in [&[1][..], &[63, 1], &[64, 1], &[60, 9], &[130]] {
+                check_stored(shape(2, 2, 64, passes.iter().sum()), kv, passes);
+            }
+            check_stored(shape(1, 3, 20, SPLIT + 7), kv, &[SPLIT - 1, 5, 1]);
+        }
+    }
+}
+
+/// Reads one position back: the softmax over a single position is 1.
+fn read_back(format: KvFormat, value: &[f32]) -> Vec<f32> {
+    let shape = shape(1, 1, value.len(), 1);
+    let mut cache = KvCache::new(shape, KvFormats { k: KvFormat::F32, v: format }, 1, 1).unwrap();
+    let (zeros, mut out) = (vec![0.0; value.len()], vec![f32::NAN; value.len()]);
+    cache.append(0, 0, &zeros, value);
+    cache.attention(Arch::new(), 0, 0, &zeros, &mut out);
+    out
+}
+
+#[test]
+fn what_no_format_holds_is_saturated_or_stays_not_finite() {
+    use KvFormat::{Bf16, F16, Fp8, Int8};
+    assert_eq!(read_back(F16, &[70_000.0, -1e30, 65_504.0, 65_519.0]), [65_504.0, -65_504.0, 65_504.0, 65_504.0]);
+    assert_eq!(read_back(F16, &[f32::INFINITY, 1.0])[..], [f32::INFINITY, 1.0]);
+    for format in [Bf16, F16, Int8, Fp8] {
+        assert!(read_back(format, &[f32::NAN, 1.0])[0].is_nan(), "{format}");
+        assert_eq!(read_back(format, &[0.0; 6]), [0.0; 6], "{format}");
+    }
+    for format in [Int8, Fp8] {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            assert!(read_back(format, &[1.0, bad, 2.0, 3.0]).iter().all(|x| !x.is_finite()), "{format} {bad}");
+        }
+        // The largest keeps its place whatever its size; a head of next to nothing becomes nothing.
+        for largest in [f32::MAX, 65_504.0, 3.0, 1e-30] {
+            let head = read_back(format, &[largest, -largest, largest / 4.0, 0.0]);
+            assert!((head[0] / largest - 1.0).abs() < 1e-6 && head[1] == -head[0] && head[3] == 0.0, "{head:?}");
+            assert!((head[2] / largest - 0.25).abs() < 0.005, "{head:?}");
+        }
+        assert_eq!(read_back(format, &[1e-40, -1e-41]), [0.0; 2]);
+    }
+}
+
+#[test]
 fn bits_do_not_depend_on_chunks_or_threads() {
+    for kv in [KvFormat::F32, KvFormat::Int8].map(KvFormats::both) {
+        bits_depend_on_positions_alone(kv);
+    }
+}
+
+fn bits_depend_on_positions_alone(kv: KvFormats) {
     let s = shape(2, 2, 64, 2 * SPLIT);
     let total = SPLIT + 200;
     let run = |threads: usize, passes: &[usize]| {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| check(s, passes))
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| check_stored(s, kv, passes))
     };
     let whole = run(1, &[total]);
     assert!(whole == run(3, &[total]));
@@ -106,9 +188,11 @@ fn bits_do_not_depend_on_chunks_or_threads() {
 
 #[test]
 fn sizes_that_cannot_be_counted_are_none() {
+    let (f32, int8) = (KvFormats::both(KvFormat::F32), KvFormats::both(KvFormat::Int8));
     let huge = shape(8, 2, 128, usize::MAX / 1000);
-    assert_eq!(huge.cache_bytes(28), None);
-    assert_eq!(shape(8, 2, 128, usize::MAX).cache_bytes(28), None);
-    assert_eq!(shape(8, 2, 128, 40_960).cache_bytes(28), Some(28 * 8 * 40_960 * 128 * 4 * 2));
-    assert_eq!(shape(8, 2, 128, 65).cache_bytes(1), Some(8 * 128 * 128 * 4 * 2));
+    assert_eq!(huge.cache_bytes(f32, 28), None);
+    assert_eq!(shape(8, 2, 128, usize::MAX).cache_bytes(int8, 28), None);
+    assert_eq!(shape(8, 2, 128, 40_960).cache_bytes(f32, 28), Some(28 * 8 * 40_960 * 128 * 4 * 2));
+    assert_eq!(shape(8, 2, 128, 40_960).cache_bytes(int8, 28), Some(28 * 8 * 40_960 * (128 + 4) * 2));
+    assert_eq!(shape(8, 2, 128, 65).cache_bytes(f32, 1), Some(8 * 128 * 128 * 4 * 2));
 }

@@ -2,12 +2,13 @@
 //! (usually a mapped file). It uses all cores through rayon and the best vector instructions through `pulp`'s run-time dispatch; it has no
 //! unsafe code but one prefetch, and no kernels for other dtypes.
 //!
-//! Memory is reserved at load: activations of one chunk, the KV cache of the whole context (f32), the rotary table, and f32 copies
+//! Memory is reserved at load: activations of one chunk, the KV cache of the whole context, the rotary table, and f32 copies
 //! of the norms' and biases' vectors only. Nothing is allocated per token. The same input gives the same bits whatever the number of threads and
 //! however the prompt is cut into chunks; another instruction set may round differently.
 
 mod attention;
 mod exp;
+mod kv_store;
 mod layers;
 mod linear;
 mod memory;
@@ -15,7 +16,7 @@ mod prefetch;
 mod rows;
 
 pub use linear::quantized::Activations;
-pub use memory::available as available_memory;
+pub use memory::{available as available_memory, fit};
 use prefetch::prefetch;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::{
     engine::sampler::argmax,
     model::{
         config::ModelConfig,
+        kv::{KvFormat, KvFormats},
         ops::{Act, BackendError, OpResult, Ops, TensorId},
         rope::RopeTable,
         weights::{Dtype, TensorSource, TensorView, Weights},
@@ -49,13 +51,18 @@ pub struct CpuOptions {
     pub threads: usize,
     /// What activations are multiplied as, where the weights are quantized.
     pub activations: Activations,
+    /// How keys and values are stored.
+    pub kv: KvFormats,
 }
 
 impl CpuOptions {
     /// The usual values for a context of this length.
     pub fn new(context_len: usize) -> Self {
-        Self { context_len, max_chunk: 512, threads: 0, activations: Activations::F32 }
+        Self { context_len, max_chunk: 512, threads: 0, activations: Activations::F32, kv: Self::KV }
     }
+
+    /// The cache unless the user says otherwise: the reference computes in f32, and a rounded key would be the largest error of the backend.
+    pub const KV: KvFormats = KvFormats::both(KvFormat::F32);
 }
 
 /// The vector instructions used: AVX2 with FMA where the machine has them, NEON, or none. `pulp` would take AVX-512 in builds that have
@@ -116,6 +123,10 @@ enum Held {
     Quantized { scheme: quant::Scheme, object: Box<[u32]>, bytes: usize },
 }
 
+fn weight_bytes(weights: &Weights, source: &dyn TensorSource) -> usize {
+    weights.specs().iter().filter_map(|spec| source.tensor(&spec.name)).map(|tensor| tensor.bytes.len()).sum()
+}
+
 fn error<T>(text: impl Into<String>) -> Result<T, BackendError> {
     Err(BackendError(text.into()))
 }
@@ -134,7 +145,8 @@ impl CpuBackend {
     ) -> Result<Self, BackendError> {
         let options = CpuOptions { max_chunk: options.max_chunk.min(options.context_len), ..options };
         check_shapes(config, &options)?;
-        memory::check(config, &options, memory::available())?;
+        let room = memory::fit(config, weight_bytes(weights, source.as_ref()), &options, memory::available())?;
+        room.check("this computer").map_err(|error| BackendError(error.to_string()))?;
         weights.check(source.as_ref()).map_err(|e| BackendError(e.to_string()))?;
         let tensors = weights.specs().iter().map(|spec| hold(source.as_ref(), &spec.name)).collect::<Result<_, _>>()?;
         let pool = ThreadPoolBuilder::new()
@@ -144,8 +156,9 @@ impl CpuBackend {
             .map_err(|e| BackendError(format!("threads: {} asked for: {e}", options.threads)))?;
 
         let shape = Shape::new(config, options.context_len);
-        let Some(cache) = KvCache::new(shape, config.num_hidden_layers, options.max_chunk) else {
-            let bytes = shape.cache_bytes(config.num_hidden_layers).map_or("too many".into(), |b| b.to_string());
+        let Some(cache) = KvCache::new(shape, options.kv, config.num_hidden_layers, options.max_chunk) else {
+            let bytes =
+                shape.cache_bytes(options.kv, config.num_hidden_layers).map_or("too many".into(), |b| b.to_string());
             return error(format!("kv cache: {bytes} bytes for {} tokens, not available", options.context_len));
         };
         let max_rows = options.max_chunk.min(MAX_LOGITS_ROWS);
@@ -330,6 +343,10 @@ impl Ops for CpuBackend {
 
     fn context_len(&self) -> usize {
         self.options.context_len
+    }
+
+    fn kv_formats(&self) -> KvFormats {
+        self.options.kv
     }
 
     fn max_chunk(&self) -> usize {

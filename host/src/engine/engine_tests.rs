@@ -9,6 +9,7 @@ use std::{
 use super::{windows::WindowPlan, *};
 use crate::model::{
     family::Family,
+    kv::{KvFormat, KvFormats},
     ops::{Act, OpResult, TensorId},
 };
 
@@ -41,6 +42,9 @@ impl Ops for Scripted {
     }
     fn context_len(&self) -> usize {
         self.context
+    }
+    fn kv_formats(&self) -> KvFormats {
+        KvFormats::both(KvFormat::F32)
     }
     fn max_chunk(&self) -> usize {
         self.chunk

@@ -23,6 +23,7 @@ use self::{sampler::Sampler, stop::StopMatcher};
 use crate::model::{
     config::ModelConfig,
     forward::forward,
+    kv::KvFormats,
     ops::{BackendError, Candidate, Ops},
     weights::Weights,
 };
@@ -198,6 +199,11 @@ impl Engine {
     /// Name of the backend.
     pub fn backend(&self) -> &'static str {
         self.ops.name()
+    }
+
+    /// How the backend stores keys and values.
+    pub fn kv_formats(&self) -> KvFormats {
+        self.ops.kv_formats()
     }
 
     /// Context in tokens: prompt and generated ones together.

@@ -11,6 +11,8 @@ use crate::hip::{
     devices, system,
 };
 use crate::model::config::ModelConfig;
+use crate::model::kv::KvFormats;
+use crate::model::memory::{Fit, NoRoom};
 use crate::model::ops::{Act, Ops, TensorId};
 use crate::model::rope::RopeTable;
 use crate::model::weights::{Dtype, TensorSource, TensorSpec, TensorView, WeightError, Weights};
@@ -19,7 +21,7 @@ use crate::quant::Scheme;
 use super::arena::Arena;
 use super::code_object;
 use super::operations::{Gpu, TopK};
-use super::plan::{ACTS, Plan, PlanError, TOP_K_BYTES, decode_shape, top_k_keys_bytes};
+use super::plan::{ACTS, KV, Plan, PlanError, TOP_K_BYTES, decode_shape, top_k_keys_bytes};
 
 /// Which library stands behind HIP's C ABI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +112,8 @@ pub struct Options {
     pub context_len: usize,
     /// Most tokens of one pass; longer prompts go in chunks.
     pub max_chunk: usize,
+    /// How keys and values are stored.
+    pub kv: KvFormats,
     /// Matrix products of several tokens; below [`Gemm::Fast`] each is a launch of its own, and so is what follows it.
     pub gemm: Gemm,
     /// Attention.
@@ -143,7 +147,7 @@ impl Options {
             },
         };
         let (max_chunk, hip_library, decode) = (Self::MAX_CHUNK, None, None);
-        Ok(Self { context_len, max_chunk, gemm, attention, hip_library, decode, workgroups })
+        Ok(Self { context_len, max_chunk, kv: KV, gemm, attention, hip_library, decode, workgroups })
     }
 }
 
@@ -202,19 +206,8 @@ pub enum OpenError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// Not enough memory.
-    #[error("not enough device memory: {needed} bytes needed ({plan}), {free} free on {device}{advice}")]
-    Memory {
-        /// Bytes of the plan.
-        needed: u64,
-        /// Bytes free.
-        free: u64,
-        /// The parts.
-        plan: String,
-        /// The card.
-        device: String,
-        /// A context that would fit.
-        advice: String,
-    },
+    #[error(transparent)]
+    Memory(#[from] NoRoom),
     /// A tensor is missing or wrong.
     #[error(transparent)]
     Weight(#[from] WeightError),
@@ -276,24 +269,10 @@ pub fn open(
     if let (Some(_), Some((spec, scheme))) = (options.decode, weights.quantized(source)) {
         return Err(OpenError::Quantized { name: spec.name.clone(), scheme });
     }
-    let plan = Plan::new(config, weights, &schemes, options.context_len, options.max_chunk)?;
-    let backend = kind.name();
-    let library =
-        kind.search(options.hip_library.as_ref()).open().map_err(|source| OpenError::Library { backend, source })?;
-    let seen = devices(&library)?;
-    let choice = choose(&seen, &selector, code_object::ARCHITECTURES).map_err(|source| OpenError::Device {
-        backend,
-        source,
-        hint: hint(kind, &library),
-    })?;
-    let mut notes =
-        vec![format!("{backend}: {} through {} (HIP {})", choice.device, library.path().display(), library.version())];
-    notes.extend(choice.left_out.iter().map(|(device, why)| format!("{backend}: left out {device}: {why}")));
-    if kind == GpuKind::AmdHip {
-        notes.extend(system::hiding_variables(|name| std::env::var_os(name)));
-    }
-    let context = Context::new(&library, choice.device)?;
-    room(&context, config, weights, &schemes, &plan, options)?;
+    let plan = Plan::new(config, weights, &schemes, options.context_len, options.max_chunk, options.kv)?;
+    let (context, notes) = context(kind, &selector, options.hip_library.as_ref())?;
+    let (free, _) = context.memory_info()?;
+    fit(config, weights, &schemes, options, Some(free))?.check(context.device())?;
     let kernels = Kernels::load(&context, code_object::IMAGE)?;
     let gpu = upload(kind, &context, kernels, config, weights, source, &schemes, plan, options)?;
     Ok(Opened { ops: Box::new(gpu), notes })
@@ -313,35 +292,54 @@ fn hint(kind: GpuKind, library: &Library) -> String {
     parts.join("; ")
 }
 
-/// Refuses a plan that does not fit, with the context that would.
-fn room(
-    context: &Context,
+/// The card that `selector` means, and what the user should know about the choice.
+fn context(
+    kind: GpuKind,
+    selector: &Selector,
+    hip_library: Option<&OsString>,
+) -> Result<(Arc<Context>, Vec<String>), OpenError> {
+    let backend = kind.name();
+    let library = kind.library(hip_library).map_err(|source| OpenError::Library { backend, source })?;
+    let seen = devices(&library)?;
+    let choice = choose(&seen, selector, code_object::ARCHITECTURES).map_err(|source| OpenError::Device {
+        backend,
+        source,
+        hint: hint(kind, &library),
+    })?;
+    let mut notes =
+        vec![format!("{backend}: {} through {} (HIP {})", choice.device, library.path().display(), library.version())];
+    notes.extend(choice.left_out.iter().map(|(device, why)| format!("{backend}: left out {device}: {why}")));
+    if kind == GpuKind::AmdHip {
+        notes.extend(system::hiding_variables(|name| std::env::var_os(name)));
+    }
+    Ok((Context::new(&library, choice.device)?, notes))
+}
+
+/// What a card is called and the bytes that are free on it, for a plan without a load.
+///
+/// # Errors
+/// [`OpenError`]: no library or no card.
+pub fn free_memory(kind: GpuKind, device: &str, hip_library: Option<&OsString>) -> Result<(String, u64), OpenError> {
+    let (context, _) = context(kind, &device.parse().map_err(OpenError::Selector)?, hip_library)?;
+    Ok((context.device().to_string(), context.memory_info()?.0))
+}
+
+/// The plan of a load by `options`, each tensor stored as `schemes` says, beside what is free, with the longest context that fits.
+///
+/// # Errors
+/// What these kernels cannot run, whatever the memory.
+pub fn fit(
     config: &ModelConfig,
     weights: &Weights,
     schemes: &[Scheme],
-    plan: &Plan,
     options: &Options,
-) -> Result<(), OpenError> {
-    let (free, _) = context.memory_info()?;
-    let needed = plan.total_bytes() as u64;
-    if needed <= free {
-        return Ok(());
-    }
-    let fits = |context_len: usize| {
-        Plan::new(config, weights, schemes, context_len, options.max_chunk)
-            .is_ok_and(|plan| plan.total_bytes() as u64 <= free)
-    };
-    // The need grows with the context, so the longest that fits is found by halving.
-    let (mut low, mut high) = (0, plan.context_len);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if fits(middle) { low = middle } else { high = middle }
-    }
-    let advice = match low {
-        0 => "; no context fits".into(),
-        longest => format!("; a context of {longest} tokens would fit"),
-    };
-    Err(OpenError::Memory { needed, free, plan: plan.to_string(), device: context.device().to_string(), advice })
+    free: Option<u64>,
+) -> Result<Fit, PlanError> {
+    let plan = |context_len| Plan::new(config, weights, schemes, context_len, options.max_chunk, options.kv);
+    plan(options.context_len)?;
+    let counted = |context_len| plan(context_len).ok().map(|plan| plan.memory());
+    Fit::new(counted, options.context_len, config.max_position_embeddings, free)
+        .ok_or(PlanError::Overflow("all together"))
 }
 
 fn tensor<'a>(source: &'a dyn TensorSource, spec: &TensorSpec) -> Result<TensorView<'a>, WeightError> {
@@ -349,15 +347,27 @@ fn tensor<'a>(source: &'a dyn TensorSource, spec: &TensorSpec) -> Result<TensorV
     source.tensor(&spec.name).ok_or_else(missing)
 }
 
-/// How each tensor is stored.
+/// How each tensor is stored, in the order of [`Weights::specs`]; each a scheme that kernels read.
 fn schemes(weights: &Weights, source: &dyn TensorSource) -> Result<Vec<Scheme>, OpenError> {
     let scheme = |spec| match tensor(source, spec)?.dtype {
         Dtype::Bf16 => Ok(Scheme::Bf16),
-        Dtype::Quantized(scheme) if stored(scheme).is_some() => Ok(scheme),
-        Dtype::Quantized(scheme) => Err(OpenError::Unread { name: spec.name.clone(), scheme }),
+        Dtype::Quantized(scheme) => Ok(scheme),
         other => Err(OpenError::Dtype { name: spec.name.clone(), found: other.name() }),
     };
-    weights.specs().iter().map(scheme).collect()
+    let schemes = weights.specs().iter().map(scheme).collect::<Result<Vec<_>, OpenError>>()?;
+    check_schemes(weights, &schemes)?;
+    Ok(schemes)
+}
+
+/// Refuses the first tensor whose scheme no kernel reads; `schemes` are in the order of [`Weights::specs`].
+///
+/// # Errors
+/// [`OpenError::Unread`].
+pub fn check_schemes(weights: &Weights, schemes: &[Scheme]) -> Result<(), OpenError> {
+    match weights.specs().iter().zip(schemes).find(|(_, scheme)| stored(**scheme).is_none()) {
+        None => Ok(()),
+        Some((spec, scheme)) => Err(OpenError::Unread { name: spec.name.clone(), scheme: *scheme }),
+    }
 }
 
 #[allow(clippy::too_many_arguments, reason = "everything a loaded model is made of, once")]

@@ -9,6 +9,7 @@ use crate::hip::decode::{DecodeError, Decoder};
 use crate::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Matrix, Qkv};
 use crate::hip::{HipError, Span, SpanError, Stream};
 use crate::model::config::ModelConfig;
+use crate::model::kv::KvFormats;
 use crate::model::ops::{Act, BackendError, Candidate, OpResult, Ops, TensorId, plain};
 use crate::model::weights::Weights;
 use crate::quant::Scheme;
@@ -226,6 +227,10 @@ impl Ops for Gpu {
 
     fn context_len(&self) -> usize {
         self.plan.context_len
+    }
+
+    fn kv_formats(&self) -> KvFormats {
+        self.plan.kv
     }
 
     fn wave_instructions(&self) -> Option<u64> {

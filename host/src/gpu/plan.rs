@@ -1,14 +1,14 @@
 //! All device memory of a loaded model, counted before the first byte is asked for: weights, KV cache, activations, tables. Nothing is
 //! allocated after load. It allocates nothing itself and knows no addresses.
 
-use std::fmt;
-
 use device_ops::decode::Shape;
 use device_ops::{kv_append, top_k};
 
 use super::arena::Arena;
 use crate::hip::decode::work_bytes;
 use crate::model::config::ModelConfig;
+use crate::model::kv::{KvFormat, KvFormats};
+use crate::model::memory::{self, MemoryPlan};
 use crate::model::ops::Act;
 use crate::model::weights::Weights;
 use crate::quant::Scheme;
@@ -16,11 +16,21 @@ use crate::quant::Scheme;
 /// Bytes of logits held at most, so that a wide vocabulary does not make a chunk's logits larger than the model.
 const LOGITS_BYTES: usize = 256 << 20;
 
+/// Bytes that drivers may add to a buffer: they hand out pages of at most this size.
+const PAGE_BYTES: usize = 2 << 20;
+/// Buffers of a loaded model: weights, cache, rotary table, ids, two for the largest logits, decode's, and the activations.
+const BUFFERS: usize = 7 + ACTS.len();
+
+/// The cache unless the user says otherwise: what the matrix instructions read.
+pub const KV: KvFormats = KvFormats::both(KvFormat::Bf16);
+
 /// Sizes of everything, in bytes, and the limits that follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Longest context.
     pub context_len: usize,
+    /// How keys and values are stored.
+    pub kv: KvFormats,
     /// Positions the cache holds: the context, rounded up to what attention reads at once.
     pub capacity: usize,
     /// Most tokens of one pass.
@@ -35,6 +45,8 @@ pub struct Plan {
     pub all_cache_bytes: usize,
     /// All activations, the ids that go in and out, and the largest logits.
     pub activation_bytes: usize,
+    /// Of these the logits of [`Plan::max_logits_rows`] rows.
+    pub logits_bytes: usize,
     /// The rotary table.
     pub rope_bytes: usize,
     /// What fused decode passes between its phases; 0 where its kernels have no such shape.
@@ -94,25 +106,32 @@ pub enum PlanError {
         /// What would do.
         needed: String,
     },
+    /// A format that the kernels do not hold keys or values in.
+    #[error("--kv {0}: the GPU kernels hold keys and values as bf16; --backend cpu takes the other formats")]
+    Kv(KvFormats),
     /// A product that does not fit this computer's addresses.
     #[error("the model's sizes overflow: {0}")]
     Overflow(&'static str),
 }
 
 impl Plan {
-    /// Counts a model of `config`, each tensor stored as `schemes` says, for a context of `context_len` tokens and passes of at most
-    /// `max_chunk`.
+    /// Counts a model of `config`, each tensor stored as `schemes` says, for a context of `context_len` tokens stored as `kv` and passes of at
+    /// most `max_chunk`.
     ///
     /// # Errors
-    /// [`PlanError`]: a shape without kernels, or sizes that overflow.
+    /// [`PlanError`]: a shape or format without kernels, or sizes that overflow.
     pub fn new(
         config: &ModelConfig,
         weights: &Weights,
         schemes: &[Scheme],
         context_len: usize,
         max_chunk: usize,
+        kv: KvFormats,
     ) -> Result<Self, PlanError> {
         check_shapes(config, context_len)?;
+        if kv != KV {
+            return Err(PlanError::Kv(kv));
+        }
         let max_chunk = max_chunk.clamp(1, context_len).min(crate::hip::kernels::MAX_TOKENS);
         let max_logits_rows = (LOGITS_BYTES / (config.vocab_size * 4)).clamp(1, max_chunk);
         let overflow = |what| move || PlanError::Overflow(what);
@@ -122,6 +141,7 @@ impl Plan {
         let rope_bytes = product(&[context_len, config.head_dim, 4]).ok_or_else(overflow("rotary table"))?;
         let mut plan = Self {
             context_len,
+            kv,
             capacity,
             max_chunk,
             max_logits_rows,
@@ -129,6 +149,7 @@ impl Plan {
             cache_bytes,
             all_cache_bytes,
             activation_bytes: 0,
+            logits_bytes: 0,
             rope_bytes,
             decode_bytes: decode_shape(config).map_or(0, |shape| work_bytes(&shape)),
         };
@@ -139,7 +160,8 @@ impl Plan {
             activations = sum.ok_or_else(overflow("activations"))?;
         }
         plan.activation_bytes = activations;
-        plan.checked_total().ok_or_else(overflow("all together"))?;
+        plan.logits_bytes = plan.act_bytes(config, Act::Logits).ok_or_else(overflow("activations"))?;
+        plan.memory().needed().ok_or_else(overflow("all together"))?;
         Ok(plan)
     }
 
@@ -155,30 +177,21 @@ impl Plan {
         self.max_chunk * 4 + 4
     }
 
-    /// Everything.
-    pub fn total_bytes(&self) -> usize {
-        // Checked once in `new`.
-        self.checked_total().unwrap_or(usize::MAX)
-    }
-
-    fn checked_total(&self) -> Option<usize> {
-        [self.weight_bytes, self.all_cache_bytes, self.activation_bytes, self.rope_bytes, self.decode_bytes]
-            .iter()
-            .try_fold(0usize, |sum, &bytes| sum.checked_add(bytes))
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "weights {} + KV cache for {} tokens {} + activations {} + rotary table {} bytes",
-            self.weight_bytes,
-            self.context_len,
-            self.all_cache_bytes,
-            self.activation_bytes + self.decode_bytes,
-            self.rope_bytes
-        )
+    /// The parts, and what is kept free beside them: the code object, and what rounding each buffer up to whole pages takes.
+    pub fn memory(&self) -> MemoryPlan {
+        MemoryPlan {
+            context_len: self.context_len,
+            kv: self.kv,
+            weights: memory::Weights::Held(self.weight_bytes),
+            kv_cache: self.all_cache_bytes,
+            scratch: vec![
+                ("activations", self.activation_bytes - self.logits_bytes),
+                ("logits", self.logits_bytes),
+                ("decode work", self.decode_bytes),
+                ("rotary table", self.rope_bytes),
+            ],
+            reserve: super::code_object::IMAGE.len() + BUFFERS * PAGE_BYTES,
+        }
     }
 }
 
@@ -240,7 +253,7 @@ mod tests {
 
     fn plan(config: &ModelConfig, context: usize, chunk: usize) -> Result<Plan, PlanError> {
         let weights = Weights::new(config);
-        Plan::new(config, &weights, &vec![Scheme::Bf16; weights.specs().len()], context, chunk)
+        Plan::new(config, &weights, &vec![Scheme::Bf16; weights.specs().len()], context, chunk, KV)
     }
 
     #[test]
@@ -256,6 +269,11 @@ mod tests {
         let top_k = 75 * 64 * 8 + 64 * 8;
         let per_token = 1024 * (4 + 4 + 2) + 2048 * (4 + 2) + 1024 * (4 + 4) + 3072 * (4 + 4 + 2);
         assert_eq!(plan.activation_bytes, 512 * per_token + 441 * 151_936 * 4 + 513 * 4 + top_k);
+        assert_eq!(plan.logits_bytes, 441 * 151_936 * 4);
+        let parts =
+            plan.weight_bytes + plan.all_cache_bytes + plan.activation_bytes + plan.decode_bytes + plan.rope_bytes;
+        let memory = plan.memory();
+        assert_eq!(memory.needed(), Some((parts + memory.reserve) as u64));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 pub mod config;
 pub mod family;
 pub mod forward;
+pub mod kv;
+pub mod memory;
 pub mod ops;
 pub mod random;
 pub mod registry;

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use super::kv::KvFormats;
+
 /// An activation buffer of the backend, by its role; each holds the rows of the current chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Act {
@@ -65,6 +67,8 @@ pub trait Ops: Send {
     fn name(&self) -> &'static str;
     /// Longest context in tokens this instance was loaded for.
     fn context_len(&self) -> usize;
+    /// How this instance stores keys and values.
+    fn kv_formats(&self) -> KvFormats;
     /// Largest `T` of one forward pass.
     fn max_chunk(&self) -> usize;
     /// Most rows one [`Ops::logits`] call may ask for; at least 1. Logits are `V` wide, so a backend may hold fewer than a chunk.

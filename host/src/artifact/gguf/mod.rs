@@ -20,7 +20,7 @@ mod types;
 pub use header::{Entry, Header};
 pub use metadata::{Metadata, Numbers, Texts, Value};
 pub(super) use names::row_in_pairs;
-pub use open::{kind_counts, refusals};
+pub use open::{config, kind_counts, refusals};
 pub use parts::Gguf;
 pub use regroup::Regrouped;
 pub use types::{Decoder, TensorType};

@@ -100,6 +100,16 @@ impl Source {
     }
 }
 
+/// Configuration and tensors of the model, checked as when it is compiled but for the tensors' bytes.
+///
+/// # Errors
+/// What compiling it would refuse, the first.
+pub fn config(gguf: &Gguf) -> Result<ModelConfig, LoadError> {
+    let config = checkpoint_config(gguf, &Text::read(gguf)?)?.model;
+    let found = find(gguf, &tensors::expected_tensors(&config))?;
+    unreadable(gguf, &found).into_iter().next().map_or(Ok(config), Err)
+}
+
 /// Everything for which the model would be refused, one line each, and how many tensors `--quant` would have to round.
 ///
 /// It stops nowhere: what follows from an earlier refusal is left out, the rest is all there.

@@ -1,0 +1,215 @@
+//! `zynfer inspect --plan`: what a model takes in memory, part by part, what is free, and the longest context that fits. The plan is the
+//! backend's own, the one it checks before it loads; nothing is loaded here.
+
+use std::ffi::OsString;
+
+use serde_json::{Map, json};
+
+use crate::artifact::{Artifact, LoadMode, gguf};
+use crate::cpu::{self, CpuOptions};
+use crate::gpu::{self, GpuKind};
+use crate::model::config::ModelConfig;
+use crate::model::kv::KvFormats;
+use crate::model::memory::{self, Fit};
+use crate::model::weights::{Dtype, Weights};
+use crate::quant::{Choice, Scheme};
+
+use super::error::{CliError, CliResult};
+use super::model::{Backend, context, open_artifact};
+use super::output::{Look, Ui, bytes};
+use super::subject::SubjectArgs;
+use super::text_input;
+
+/// `--plan` and what it is made for. Defaults and variables are those of the commands that load.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Memory plan")]
+pub(super) struct PlanArgs {
+    /// Print what the model takes in memory, what is free, and the longest context that fits
+    #[arg(long = "plan", id = "memory_plan", conflicts_with_all = ["verify", "tensors"])]
+    asked: bool,
+    /// Longest context in tokens, as 4096 or 4k [default: 4096, or the model's if that is less]
+    #[arg(short = 'c', long, alias = "ctx-size", value_name = "TOKENS", value_parser = text_input::parse_count, requires = "memory_plan")]
+    context: Option<usize>,
+    /// How the KV cache is stored, as `zynfer run --help` has it
+    #[arg(long, env = "ZYNFER_KV", hide_env_values = true, value_name = "FORMAT", value_parser = str::parse::<KvFormats>)]
+    kv: Option<KvFormats>,
+    /// Where it would be loaded
+    #[arg(long, value_enum, env = "ZYNFER_BACKEND", default_value_t = Backend::Auto, hide_env_values = true, value_name = "NAME")]
+    backend: Backend,
+    /// Which GPU: a number, GPU-<id> or auto
+    #[arg(long, env = "ZYNFER_DEVICE", hide_env_values = true, default_value = "auto", value_name = "N")]
+    device: String,
+    /// Assume so much free memory, as 32GiB, instead of asking the machine: for a card that is not there
+    #[arg(long, value_name = "SIZE", value_parser = text_input::parse_size, requires = "memory_plan")]
+    memory: Option<u64>,
+    /// AMD's HIP library, instead of searching for it
+    #[arg(long, value_name = "FILE")]
+    hip_library: Option<OsString>,
+    /// Threads of the CPU backend; 0 takes every core
+    #[arg(short = 't', long, default_value_t = 0, value_name = "N")]
+    threads: usize,
+}
+
+impl PlanArgs {
+    /// Whether `--plan` was given.
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked
+    }
+}
+
+/// What is planned for.
+struct Planned {
+    name: String,
+    config: ModelConfig,
+    weight_bytes: usize,
+    /// How each tensor is stored, in the order of [`Weights::specs`].
+    schemes: Vec<Scheme>,
+}
+
+pub(super) fn run(subject: &SubjectArgs, args: &PlanArgs, as_json: bool, ui: &Ui) -> CliResult<()> {
+    let planned = planned(subject, ui)?;
+    let config = &planned.config;
+    let context = context(args.context, 0, config.max_position_embeddings)
+        .map_err(|error| error.about(|message| message.replace("--ctx-size", "--context")))?;
+    let kind = args.backend.kind(&args.device, args.hip_library.as_ref(), ui)?;
+    let (place, free) = match (args.memory, kind) {
+        (Some(memory), _) => ("memory as --memory assumes it".to_owned(), Some(memory)),
+        (None, None) => ("this computer".to_owned(), cpu::available_memory()),
+        (None, Some(kind)) => {
+            let found = gpu::free_memory(kind, &args.device, args.hip_library.as_ref());
+            let (device, free) = found.map_err(|error| {
+                CliError::from(error)
+                    .about(|message| format!("{message}; --memory 32GiB plans for a card of that size"))
+            })?;
+            (device, Some(free))
+        }
+    };
+    let fit = fit(&planned, args, kind, context, free)?;
+    if as_json {
+        return ui.out_json(&describe(&planned, args, kind, &place, &fit));
+    }
+    for (name, value) in lines(&planned, kind, &place, &fit) {
+        ui.out(&format!("{} {value}\n", ui.styled(Look::Bold, &format!("{name:<20}"))))?;
+    }
+    Ok(())
+}
+
+/// Opens what is planned for, as far as a plan needs.
+fn planned(subject: &SubjectArgs, ui: &Ui) -> CliResult<Planned> {
+    if let Some((name, config, recipe)) = subject.shape()? {
+        let (mut weight_bytes, mut schemes) = (0, Vec::new());
+        for spec in Weights::new(&config).specs() {
+            let Choice::Scheme(scheme) = recipe.choice_of(&spec.name, &spec.shape, config.tie_word_embeddings) else {
+                return Err(CliError::usage("--quant source is for a file that has blocks, a shape has none"));
+            };
+            weight_bytes += Dtype::from(scheme).stored_bytes(&spec.shape).map_err(CliError::failed)?;
+            schemes.push(scheme);
+        }
+        return Ok(Planned { name: name.to_owned(), config, weight_bytes, schemes });
+    }
+    let (path, load) = subject.file().expect("clap demands a model or a shape");
+    if gguf::is_gguf(path) {
+        let file = gguf::Gguf::open(path, LoadMode::Mmap)?;
+        let config = gguf::config(&file)?;
+        let elements = |shape: &[usize]| shape.iter().product::<usize>();
+        let weights = Weights::new(&config);
+        let weight_bytes = weights.specs().iter().map(|spec| 2 * elements(&spec.shape)).sum();
+        let schemes = vec![Scheme::Bf16; weights.specs().len()];
+        ui.note(&format!("{}: planned as `zynfer compile --quant bf16` writes it", path.display()));
+        return Ok(Planned { name: file.name(), config, weight_bytes, schemes });
+    }
+    let artifact: Artifact = open_artifact(path, load, ui)?;
+    let scheme = |name: &str| artifact.tensors().find(|tensor| tensor.name == name).map(|tensor| tensor.scheme);
+    let schemes = Weights::new(artifact.config()).specs().iter().map(|spec| scheme(&spec.name)).collect::<Option<_>>();
+    Ok(Planned {
+        name: artifact.name().to_owned(),
+        config: artifact.config().clone(),
+        weight_bytes: artifact.weight_bytes() as usize,
+        schemes: schemes.ok_or_else(|| CliError::failed("the file lacks a tensor of its architecture"))?,
+    })
+}
+
+/// The backend's plan for it.
+fn fit(planned: &Planned, args: &PlanArgs, kind: Option<GpuKind>, context: usize, free: Option<u64>) -> CliResult<Fit> {
+    let config = &planned.config;
+    if kind.is_none() {
+        let kv = args.kv.unwrap_or(CpuOptions::KV);
+        let options = CpuOptions { threads: args.threads, kv, ..CpuOptions::new(context) };
+        return cpu::fit(config, planned.weight_bytes, &options, free).map_err(CliError::failed);
+    }
+    let weights = Weights::new(config);
+    gpu::check_schemes(&weights, &planned.schemes)?;
+    let options = gpu::Options { kv: args.kv.unwrap_or(gpu::plan::KV), ..gpu::Options::new(context)? };
+    gpu::fit(config, &weights, &planned.schemes, &options, free).map_err(CliError::failed)
+}
+
+fn backend(kind: Option<GpuKind>) -> &'static str {
+    kind.map_or("cpu", GpuKind::name)
+}
+
+/// Bytes of keys and values of one token, in all layers.
+fn token_bytes(planned: &Planned, fit: &Fit) -> usize {
+    let config = &planned.config;
+    let head = fit.plan.kv.head_bytes(config.head_dim).unwrap_or(0); // the plan has counted more
+    config.num_hidden_layers * config.num_key_value_heads * head
+}
+
+fn lines(planned: &Planned, kind: Option<GpuKind>, place: &str, fit: &Fit) -> Vec<(String, String)> {
+    let plan = &fit.plan;
+    let both = |count: u64| format!("{} ({count} bytes)", bytes(count));
+    let mut lines = vec![
+        ("model".to_owned(), planned.name.clone()),
+        ("backend".into(), backend(kind).into()),
+        ("context".into(), format!("{} of {} tokens", plan.context_len, planned.config.max_position_embeddings)),
+        (
+            "weights".into(),
+            match plan.weights {
+                memory::Weights::Held(count) => bytes(count as u64),
+                memory::Weights::InPlace(count) => {
+                    format!("{}, read where they lie: no part of the sum", bytes(count as u64))
+                }
+            },
+        ),
+        (
+            "KV cache".into(),
+            format!("{}, {}, {} bytes per token", bytes(plan.kv_cache as u64), plan.kv, token_bytes(planned, fit)),
+        ),
+    ];
+    lines.extend(plan.scratch.iter().map(|(name, count)| ((*name).to_owned(), bytes(*count as u64))));
+    lines.push(("reserve".into(), bytes(plan.reserve as u64)));
+    lines.push(("needed".into(), both(fit.needed)));
+    lines.push((
+        "free".into(),
+        fit.free.map_or_else(|| "unknown".to_owned(), |free| format!("{}, {place}", both(free))),
+    ));
+    if let Some(longest) = fit.longest {
+        lines.push(("fits".into(), if fit.fits() { "yes".into() } else { format!("no: {}", memory::advice(longest)) }));
+        lines.push(("longest context".into(), format!("{longest} tokens")));
+    }
+    lines
+}
+
+fn describe(planned: &Planned, args: &PlanArgs, kind: Option<GpuKind>, place: &str, fit: &Fit) -> serde_json::Value {
+    let plan = &fit.plan;
+    let scratch: Map<String, serde_json::Value> =
+        plan.scratch.iter().map(|(name, count)| (name.replace(' ', "_"), (*count).into())).collect();
+    json!({
+        "model": planned.name,
+        "backend": backend(kind),
+        "context": plan.context_len,
+        "model_context": planned.config.max_position_embeddings,
+        "kv": plan.kv.to_string(),
+        "kv_bytes_per_token": token_bytes(planned, fit),
+        "weights_bytes": plan.weights.bytes(),
+        "weights_in_place": matches!(plan.weights, memory::Weights::InPlace(_)),
+        "kv_cache_bytes": plan.kv_cache,
+        "scratch_bytes": scratch,
+        "reserve_bytes": plan.reserve,
+        "needed_bytes": fit.needed,
+        "free_bytes": fit.free,
+        "free_of": place,
+        "free_is_assumed": args.memory.is_some(),
+        "fits": fit.free.map(|_| fit.fits()),
+        "longest_context": fit.longest,
+    })
+}
