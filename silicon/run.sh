@@ -79,6 +79,11 @@ if wanted bench; then
         bench "tg128_$plan" "${flags[@]}"
         bench "tg128_d512_$plan" "${flags[@]}" -d 512
     done
+    # Quantized weights, operation by operation.
+    for quant in int8 int4 fp8-e4m3; do
+        bench "pp512_$quant" -p 512 -n 0 --quant "$quant"
+        bench "tg128_d512_unfused_$quant" -p 0 -n 128 -d 512 --plan unfused --quant "$quant"
+    done
     kill "$sampler" 2>/dev/null
 fi
 if wanted peers; then
