@@ -15,6 +15,7 @@ const PACKAGES: &[(&str, There)] = &[
     ("gcc", || process::found("cc")),
     ("npm", || process::found("npm")),
     ("python3", || process::found("python3")),
+    ("python3-pip", || process::output(Command::new("python3").args(["-m", "pip", "--version"])).is_ok()),
 ];
 
 /// What llama.cpp is built with, beside what pip brings.
