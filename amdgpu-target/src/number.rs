@@ -24,11 +24,13 @@ pub const fn number_to_bf16(x: f32) -> u16 {
 /// The f32 of an OCP e4m3fn; exact. `0x7f` and `0xff` are no numbers.
 #[inline(always)]
 pub const fn fp8_to_f32(code: u8) -> f32 {
-    let magnitude = code as u32 & 0x7f;
-    // The fields of an f32 with another bias: 2^120 makes up for it, below the smallest normal number as well.
-    let value = f32::from_bits(magnitude << 20) * f32::from_bits((127 + 120) << 23);
-    let value = if magnitude == 0x7f { f32::NAN } else { value };
-    f32::from_bits(value.to_bits() | (code as u32 & 0x80) << 24)
+    let code = code as u32;
+    // Exponents have a bias of 7 there and of 127 here. One of 0 means 2⁻⁶ · mantissa / 8: what is made first is 2⁻⁷ · (1 + mantissa / 8).
+    // No subnormal f32 is made on the way: on a CPU those take a hundred times as long.
+    let normal = f32::from_bits(((code & 0x7f) << 20) + (120 << 23));
+    let value = if code & 0x78 == 0 { 2.0 * normal - 0.015_625 } else { normal };
+    let value = if code & 0x7f == 0x7f { f32::NAN } else { value };
+    f32::from_bits(value.to_bits() | (code & 0x80) << 24)
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn quantized_weights_are_read_once_and_nothing_else_is() {
             k: k as u32,
             group_log2: group.ilog2(),
         };
-        let profile = machine.profile_ours(names.gemv, linear::quantized::geometry_gemv(1, n as u32), &args);
+        let profile = machine.profile_ours(names.gemv, linear::geometry_gemv(1, n as u32), &args);
         let counters = &profile.counters;
         let name = names.gemv;
         // What has to be read: codes, scales, minimums, x. One line more holds the arguments.

@@ -122,8 +122,8 @@ impl Rung {
     fn kernel(self, kind: Kind, t: u32, n: u32) -> (&'static str, Geometry) {
         let names = linear::quantized::names(format(kind)).expect("a quantized format");
         match self {
-            Plain => (names.plain, linear::quantized::geometry_plain(t, n)),
-            Gemv => (names.gemv, linear::quantized::geometry_gemv(t, n)),
+            Plain => (names.plain, linear::geometry_plain(t, n)),
+            Gemv => (names.gemv, linear::geometry_gemv(t, n)),
             Tiles(tile) => (names.tiles[tile as usize], linear::geometry_tile(tile, t, n)),
         }
     }
@@ -243,7 +243,7 @@ fn routes() {
             let expected = (names.tiles[tile as usize], linear::geometry_tile(tile, t, n));
             assert_eq!(names.choose(t, n), expected, "T {t} N {n}");
         }
-        assert_eq!(names.choose(b - 1, 100), (names.gemv, linear::quantized::geometry_gemv(b - 1, 100)));
+        assert_eq!(names.choose(b - 1, 100), (names.gemv, linear::geometry_gemv(b - 1, 100)));
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::hip::decode::{Heads, WeightPlaces};
 use crate::model::ops::TensorId;
-use crate::model::weights::{TensorSpec, Weights};
+use crate::model::weights::{Dtype, Weights};
 use crate::quant::Scheme;
 
 /// Each tensor but biases of k and v begins at a multiple of this: a cache line as the driver lists it.
@@ -31,7 +31,7 @@ impl Arena {
         for (index, (spec, scheme)) in weights.specs().iter().zip(schemes).enumerate() {
             let start = end.checked_next_multiple_of(if joined(weights, index) { BIAS_ALIGN } else { ALIGN })?;
             offsets.push(start);
-            end = start.checked_add(stored_bytes(spec, *scheme)?)?;
+            end = start.checked_add(Dtype::from(*scheme).stored_bytes(&spec.shape).ok()?)?;
         }
         let bf16 = schemes.iter().all(|scheme| *scheme == Scheme::Bf16);
         Some(Self { offsets, bytes: end.checked_next_multiple_of(ALIGN)?, bf16 })
@@ -95,14 +95,6 @@ impl Arena {
             norm: at(weights.norm),
             head: at(weights.lm_head),
         })
-    }
-}
-
-/// Bytes of a tensor: of a matrix what its scheme says, of a vector two per element.
-fn stored_bytes(spec: &TensorSpec, scheme: Scheme) -> Option<usize> {
-    match scheme {
-        Scheme::Bf16 => spec.shape.iter().try_fold(2usize, |product, &size| product.checked_mul(size)),
-        _ => Some(scheme.layout(&spec.shape).ok()?.bytes),
     }
 }
 

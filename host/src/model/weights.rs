@@ -21,14 +21,15 @@ impl Dtype {
     /// Bytes of a tensor of this shape.
     ///
     /// # Errors
-    /// A shape that a quantized tensor cannot have.
+    /// A shape that a quantized tensor cannot have, or of more bytes than can be counted.
     pub fn stored_bytes(self, shape: &[usize]) -> Result<usize, quant::SchemeError> {
-        let elements = shape.iter().product::<usize>();
-        match self {
-            Self::Bf16 | Self::F16 => Ok(elements * 2),
-            Self::F32 => Ok(elements * 4),
-            Self::Quantized(scheme) => Ok(scheme.layout(shape)?.bytes),
-        }
+        let each = match self {
+            Self::Bf16 | Self::F16 => 2usize,
+            Self::F32 => 4,
+            Self::Quantized(scheme) => return Ok(scheme.layout(shape)?.bytes),
+        };
+        let bytes = shape.iter().try_fold(each, |product, &size| product.checked_mul(size));
+        bytes.ok_or_else(|| quant::SchemeError::Shape { scheme: quant::Scheme::Bf16, shape: shape.to_vec() })
     }
 
     /// The name configurations and messages use.

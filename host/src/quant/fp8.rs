@@ -4,15 +4,7 @@
 /// Largest finite value.
 pub const MAX: f32 = 448.0;
 
-/// The value of a code.
-#[inline(always)]
-pub fn to_f32(code: u8) -> f32 {
-    let code = u32::from(code);
-    // The same bits one exponent field further left; the multiplication moves the bias from 7 to 127 and is exact.
-    let magnitude = f32::from_bits((code & 0x7f) << 20) * f32::from_bits(0x7b80_0000);
-    let magnitude = if code & 0x7f == 0x7f { f32::NAN } else { magnitude };
-    f32::from_bits(magnitude.to_bits() | (code & 0x80) << 24)
-}
+pub use amdgpu_target::fp8_to_f32 as to_f32;
 
 /// The nearest code, of two as near the even one; what is larger than 448 becomes 448, with its sign. No number becomes `0x7f`.
 #[inline(always)]

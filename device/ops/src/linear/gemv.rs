@@ -75,7 +75,12 @@ fn accumulate<F: Format, const PIECES: usize>(sum: &mut [f32; ROWS], step: &Step
 /// 1. `w` holds what [`Matrix`] says, `n` rows; `x` `[T, K]` bf16 and `y` `[T, N]` f32 as the kernels' contracts say.
 /// 2. Launched with `geometry_gemv(T, N)`; `PIECES` is the format's.
 #[inline(always)]
-pub(super) unsafe fn gemv<F: Format, const PIECES: usize>(w: Matrix<F>, x: *const u16, y: *mut f32, n: u32) {
+pub(super) unsafe fn gemv<F: Format, const PIECES: usize>(
+    w: Matrix<F>,
+    x: *const u16,
+    y: *mut f32,
+    [_tokens, n]: [u32; 2],
+) {
     let first = (workgroup_x() * super::GEMV_WAVES + wave_idx()) * super::GEMV_ROWS;
     let t = workgroup_y() as usize;
     if first >= n {
@@ -149,11 +154,11 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_gemv(
     w: *const u16,
     x: *const u16,
     y: *mut f32,
-    _tokens: u32,
+    tokens: u32,
     n: u32,
     k: u32,
 ) {
     let w = Matrix::bf16(w, k);
     // SAFETY: points 1 and 2.
-    unsafe { gemv::<Bf16, 1>(w, x, y, n) };
+    unsafe { gemv::<Bf16, 1>(w, x, y, [tokens, n]) };
 }

@@ -11,7 +11,12 @@ use crate::format::{Bf16, Format, Matrix};
 /// 1. `w` holds what [`Matrix`] says, `n` rows; `x` `[T, K]` bf16 and `y` `[T, N]` f32 as the kernels' contracts say.
 /// 2. Launched with `geometry_plain(T, N)`; `PIECES` is the format's.
 #[inline(always)]
-pub(super) unsafe fn plain<F: Format, const PIECES: usize>(w: Matrix<F>, x: *const u16, y: *mut f32, n: u32) {
+pub(super) unsafe fn plain<F: Format, const PIECES: usize>(
+    w: Matrix<F>,
+    x: *const u16,
+    y: *mut f32,
+    [_tokens, n]: [u32; 2],
+) {
     const { assert!(PIECES == F::PIECES) };
     let row = workgroup_x() * (super::PLAIN_WAVES * 32) + item_idx();
     let t = workgroup_y() as usize;
@@ -77,11 +82,11 @@ pub unsafe extern "gpu-kernel" fn linear_bf16_plain(
     w: *const u16,
     x: *const u16,
     y: *mut f32,
-    _tokens: u32,
+    tokens: u32,
     n: u32,
     k: u32,
 ) {
     let w = Matrix::bf16(w, k);
     // SAFETY: points 1 and 2.
-    unsafe { plain::<Bf16, 1>(w, x, y, n) };
+    unsafe { plain::<Bf16, 1>(w, x, y, [tokens, n]) };
 }

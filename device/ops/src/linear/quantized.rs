@@ -95,21 +95,11 @@ pub(crate) const fn tile(index: usize, tile: usize) -> Kernel {
     Kernel { name: NAMES[index].tiles[tile], fields: Args::FIELDS, waves: super::TILE_WAVES }
 }
 
-/// Geometry of [`Names::plain`].
-pub const fn geometry_plain(tokens: u32, n: u32) -> Geometry {
-    super::geometry_plain(tokens, n)
-}
-
-/// Geometry of [`Names::gemv`].
-pub const fn geometry_gemv(tokens: u32, n: u32) -> Geometry {
-    super::geometry_gemv(tokens, n)
-}
-
 impl Names {
     /// The kernel that takes `tokens` tokens and a weight of `n` rows, and its geometry.
     pub const fn choose(&self, tokens: u32, n: u32) -> (&'static str, Geometry) {
         if tokens < super::WMMA_FROM_TOKENS {
-            return (self.gemv, geometry_gemv(tokens, n));
+            return (self.gemv, super::geometry_gemv(tokens, n));
         }
         let tile = Tile::choose(tokens, n);
         (self.tiles[tile as usize], super::geometry_tile(tile, tokens, n))
@@ -123,110 +113,13 @@ mod kernel {
     use super::super::{gemv::gemv, plain::plain, tiles::tile};
     use crate::format::{Fp8, Int4, Int4Minimum, Int8, Int8Group, Matrix};
 
-    /// Defines the kernels of one matrix: body, name, format, the format's pieces.
+    /// Defines the kernels of one matrix: name, and the body with its format and numbers.
     macro_rules! kernels {
-        ($($(#[$doc:meta])* $body:ident $name:ident: $format:ty, $pieces:literal;)*) => {$(
+        ($($(#[$doc:meta])* $name:ident: $body:ident::<$format:ident $(, $number:literal)*>;)*) => {$(
             $(#[$doc])*
             ///
             /// # Safety
-            /// 1. The pointers hold what *Input* and *Output* say, 16-byte aligned, scales 4.  2. Launched with the geometry named above.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "gpu-kernel" fn $name(
-                codes: *const u8,
-                scales: *const u16,
-                minimums: *const u16,
-                x: *const u16,
-                y: *mut f32,
-                _tokens: u32,
-                n: u32,
-                k: u32,
-                group_log2: u32,
-            ) {
-                let codes = codes.cast();
-                let w = Matrix::<$format> { codes, scales, minimums, k, group_log2, format: PhantomData };
-                // SAFETY: points 1 and 2.
-                unsafe { $body::<$format, $pieces>(w, x, y, n) };
-            }
-        )*};
-    }
-
-    kernels! {
-        /// Matrix product with int8 weights, plain: y[t,n] = scale[n] · Σ_k x[t,k] · q[n,k]
-        ///
-        /// Input      codes `[N, K]` i8, scales `[N]` f32; x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
-        /// Output     y `[T, N]` f32, every element written; overlaps nothing
-        /// Numerics   codes and products exact, f32 sum in order of k, the scale once at the end; oracle::linear, Tolerance LINEAR
-        /// Workgroup, Wave, LDS, Sync   as `linear_bf16_plain`; `geometry_plain`
-        /// Registers  budget 48 VGPR, 0 spills
-        /// Memory     16 B per lane of codes, lanes K B apart: each wave reads 32 lines at once, W again for each token
-        /// Target     gfx1201; expects `global_load_b128`
-        /// Why        it can be read at a glance; the baseline
-        plain linear_int8_plain: Int8, 2;
-
-        /// Matrix product with int8 weights by groups, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k]
-        ///
-        /// As `linear_int8_plain`; scales `[N, K/G]` f16, applied to the sum of 16 products.
-        plain linear_int8g_plain: Int8Group, 2;
-
-        /// Matrix product with int4 weights, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · (q[n,k] − 8)
-        ///
-        /// As `linear_int8_plain`; codes as nibbles, scales `[N, K/G]` f16, applied to the sum of 32 products.
-        plain linear_int4_plain: Int4, 4;
-
-        /// Matrix product with int4m weights, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]
-        ///
-        /// As `linear_int4_plain`; minimums `[N, K/G]` f16.
-        plain linear_int4m_plain: Int4Minimum, 4;
-
-        /// Matrix product with fp8 weights, plain: y[t,n] = scale[n] · Σ_k x[t,k] · value(code[n,k])
-        ///
-        /// As `linear_int8_plain`; codes OCP e4m3fn, products exact.
-        plain linear_fp8_plain: Fp8, 2;
-
-        /// Matrix product with int8 weights, GEMV: y[t,n] = scale[n] · Σ_k x[t,k] · q[n,k]
-        ///
-        /// Input      codes `[N, K]` i8, scales `[N]` f32; x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
-        /// Output     y `[T, N]` f32, every element written; overlaps nothing
-        /// Numerics   codes and products exact; each lane sums its elements in f32, then a fixed tree over the lanes, then the scale;
-        ///            oracle::linear, Tolerance LINEAR
-        /// Workgroup, Wave, LDS, Sync   as `linear_bf16_gemv`; `geometry_gemv`
-        /// Registers  budget 96 VGPR (16 waves per SIMD), 0 spills: 8 loads of W and 4 of x in flight
-        /// Memory     16 B of codes per lane, consecutive lanes consecutive, 8 loads of W in flight, each byte read once; bytes = N·K + 4·N +
-        ///            2·T·K + 4·T·N
-        /// Target     gfx1201; expects `global_load_b128`, `v_permlanex16_b32`
-        /// Why        half the bytes of bf16 (EXP-0032)
-        gemv linear_int8_gemv: Int8, 2;
-
-        /// Matrix product with int8 weights by groups, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k]
-        ///
-        /// As `linear_int8_gemv`; scales `[N, K/G]` f16, one load beside each load of codes, applied to the sum of a lane's 16 products.
-        gemv linear_int8g_gemv: Int8Group, 2;
-
-        /// Matrix product with int4 weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · (q[n,k] − 8)
-        ///
-        /// As `linear_int8g_gemv`; codes as nibbles, a lane's 32 products before the scale; bytes = N·K/2 + 2·N·K/G + 2·T·K + 4·T·N
-        ///
-        /// Registers  budget 144 VGPR (10 waves per SIMD), 0 spills: 8 loads of W and 8 of x in flight
-        gemv linear_int4_gemv: Int4, 4;
-
-        /// Matrix product with int4m weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]
-        ///
-        /// As `linear_int4_gemv`; minimums `[N, K/G]` f16; the sums of x are shared by the wave's four rows. Budget 120 VGPR.
-        gemv linear_int4m_gemv: Int4Minimum, 4;
-
-        /// Matrix product with fp8 weights, GEMV: y[t,n] = scale[n] · Σ_k x[t,k] · value(code[n,k])
-        ///
-        /// As `linear_int8_gemv`; codes OCP e4m3fn; expects `v_cvt_pk_f32_fp8`.
-        gemv linear_fp8_gemv: Fp8, 2;
-    }
-
-    /// Defines the kernels that take several tokens: name, format, FN, FT, PIECES, PW, PX, AHEAD.
-    macro_rules! tiles {
-        ($($(#[$doc:meta])* $name:ident: $format:ty, $fn:literal, $ft:literal, $pieces:literal, $pw:literal, $px:literal, $ahead:literal;)*) => {$(
-            $(#[$doc])*
-            ///
-            /// # Safety
-            /// 1. The pointers hold what *Input* and *Output* say, 16-byte aligned, scales 4.  2. Launched with `geometry_tile(tile, T, N)` of its tile.
+            /// 1. The pointers hold what *Input* and *Output* say, 16-byte aligned, scales 4.  2. Launched with the geometry of its name in [`super::Names`].
             #[unsafe(no_mangle)]
             pub unsafe extern "gpu-kernel" fn $name(
                 codes: *const u8,
@@ -240,14 +133,85 @@ mod kernel {
                 group_log2: u32,
             ) {
                 let codes = codes.cast();
-                let w = Matrix::<$format> { codes, scales, minimums, k, group_log2, format: PhantomData };
+                let w = Matrix { codes, scales, minimums, k, group_log2, format: PhantomData };
                 // SAFETY: points 1 and 2.
-                unsafe { tile::<$format, $fn, $ft, $pieces, $pw, $px, $ahead, false>(w, x, y, [tokens, n]) };
+                unsafe { $body::<$format $(, $number)*>(w, x, y, [tokens, n]) };
             }
         )*};
     }
 
-    tiles! {
+    kernels! {
+        /// Matrix product with int8 weights, plain: y[t,n] = scale[n] · Σ_k x[t,k] · q[n,k]
+        ///
+        /// Input      codes `[N, K]` i8, scales `[N]` f32; x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
+        /// Output     y `[T, N]` f32, every element written; overlaps nothing
+        /// Numerics   codes and products exact, f32 sum in order of k, the scale once at the end; oracle::quantized, Tolerance LINEAR
+        /// Workgroup, Wave, LDS, Sync   as `linear_bf16_plain`; `geometry_plain`
+        /// Registers  budget 48 VGPR, 0 spills
+        /// Memory     16 B per lane of codes, lanes K B apart: each wave reads 32 lines at once, W again for each token
+        /// Target     gfx1201; expects `global_load_b128`
+        /// Why        it can be read at a glance; the baseline
+        linear_int8_plain: plain::<Int8, 2>;
+
+        /// Matrix product with int8 weights by groups, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k]
+        ///
+        /// As `linear_int8_plain`; scales `[N, K/G]` f16, applied to the sum of 16 products.
+        linear_int8g_plain: plain::<Int8Group, 2>;
+
+        /// Matrix product with int4 weights, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · (q[n,k] − 8)
+        ///
+        /// As `linear_int8_plain`; codes as nibbles, scales `[N, K/G]` f16, applied to the sum of 32 products.
+        linear_int4_plain: plain::<Int4, 4>;
+
+        /// Matrix product with int4m weights, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]
+        ///
+        /// As `linear_int4_plain`; minimums `[N, K/G]` f16.
+        linear_int4m_plain: plain::<Int4Minimum, 4>;
+
+        /// Matrix product with fp8 weights, plain: y[t,n] = scale[n] · Σ_k x[t,k] · value(code[n,k])
+        ///
+        /// As `linear_int8_plain`; codes OCP e4m3fn, products exact.
+        linear_fp8_plain: plain::<Fp8, 2>;
+
+        /// Matrix product with int8 weights, GEMV: y[t,n] = scale[n] · Σ_k x[t,k] · q[n,k]
+        ///
+        /// Input      codes `[N, K]` i8, scales `[N]` f32; x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
+        /// Output     y `[T, N]` f32, every element written; overlaps nothing
+        /// Numerics   codes and products exact; each lane sums its elements in f32, then a fixed tree over the lanes, then the scale;
+        ///            oracle::quantized, Tolerance LINEAR
+        /// Workgroup, Wave, LDS, Sync   as `linear_bf16_gemv`; `geometry_gemv`
+        /// Registers  budget 96 VGPR (16 waves per SIMD), 0 spills: 8 loads of W and 4 of x in flight
+        /// Memory     16 B of codes per lane, consecutive lanes consecutive, 8 loads of W in flight, each byte read once; bytes = N·K + 4·N +
+        ///            2·T·K + 4·T·N
+        /// Target     gfx1201; expects `global_load_b128`, `v_permlanex16_b32`
+        /// Why        half the bytes of bf16 (EXP-0032)
+        linear_int8_gemv: gemv::<Int8, 2>;
+
+        /// Matrix product with int8 weights by groups, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k]
+        ///
+        /// As `linear_int8_gemv`; scales `[N, K/G]` f16, one load beside each load of codes, applied to the sum of a lane's 16 products.
+        linear_int8g_gemv: gemv::<Int8Group, 2>;
+
+        /// Matrix product with int4 weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · (q[n,k] − 8)
+        ///
+        /// As `linear_int8g_gemv`; codes as nibbles, a lane's 32 products before the scale; bytes = N·K/2 + 2·N·K/G + 2·T·K + 4·T·N
+        ///
+        /// Registers  budget 144 VGPR (10 waves per SIMD), 0 spills: 8 loads of W and 8 of x in flight
+        linear_int4_gemv: gemv::<Int4, 4>;
+
+        /// Matrix product with int4m weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]
+        ///
+        /// As `linear_int4_gemv`; minimums `[N, K/G]` f16; the sums of x are shared by the wave's four rows. Budget 120 VGPR.
+        linear_int4m_gemv: gemv::<Int4Minimum, 4>;
+
+        /// Matrix product with fp8 weights, GEMV: y[t,n] = scale[n] · Σ_k x[t,k] · value(code[n,k])
+        ///
+        /// As `linear_int8_gemv`; codes OCP e4m3fn; expects `v_cvt_pk_f32_fp8`.
+        linear_fp8_gemv: gemv::<Fp8, 2>;
+    }
+
+    // Numbers of a tile: FN, FT, PIECES, PW, PX, AHEAD, and that it adds to nothing.
+    kernels! {
         /// Matrix product with int8 weights by tiles of 64 × 64: y[t,n] = scale[n] · Σ_k x[t,k] · q[n,k]
         ///
         /// Input      codes `[N, K]` i8, scales `[N]` f32; x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
@@ -261,50 +225,50 @@ mod kernel {
         /// Target     gfx1201; expects `v_wmma_f32_16x16x16_bf16`, `ds_load_b128`, `ds_store_b128`, `global_load_b128`
         /// Why        codes become bf16 on their way into LDS, once for four waves: 3 operations per element, 6 where groups have scales, 1.4 of
         ///            fp8 (EXP-0032)
-        linear_int8_n64_t64: Int8, 2, 2, 8, 2, 4, 2;
+        linear_int8_n64_t64: tile::<Int8, 2, 2, 8, 2, 4, 2, false>;
 
         /// As `linear_int8_n64_t64` by tiles of 128 × 64, otherwise as `linear_bf16_n128_t64`.
-        linear_int8_n128_t64: Int8, 4, 2, 4, 2, 2, 2;
+        linear_int8_n128_t64: tile::<Int8, 4, 2, 4, 2, 2, 2, false>;
 
         /// As `linear_int8_n64_t64` by tiles of 128 × 128, otherwise as `linear_bf16_n128_t128`.
-        linear_int8_n128_t128: Int8, 4, 4, 4, 2, 4, 1;
+        linear_int8_n128_t128: tile::<Int8, 4, 4, 4, 2, 4, 1, false>;
 
         /// As `linear_int8_n64_t64`, int8 by groups: y[t,n] = Σ_k x[t,k] · bf16(scale[n,g] · q[n,k])
         ///
         /// Numerics   each weight rounded once to bf16, then as `linear_bf16_n64_t64`; oracle::quantized, Tolerance LINEAR_GROUPS
-        linear_int8g_n64_t64: Int8Group, 2, 2, 8, 2, 4, 2;
+        linear_int8g_n64_t64: tile::<Int8Group, 2, 2, 8, 2, 4, 2, false>;
 
         /// As `linear_int8g_n64_t64` by tiles of 128 × 64.
-        linear_int8g_n128_t64: Int8Group, 4, 2, 4, 2, 2, 2;
+        linear_int8g_n128_t64: tile::<Int8Group, 4, 2, 4, 2, 2, 2, false>;
 
         /// As `linear_int8g_n64_t64` by tiles of 128 × 128.
-        linear_int8g_n128_t128: Int8Group, 4, 4, 4, 2, 4, 1;
+        linear_int8g_n128_t128: tile::<Int8Group, 4, 4, 4, 2, 4, 1, false>;
 
         /// As `linear_int8g_n64_t64`, int4: y[t,n] = Σ_k x[t,k] · bf16(scale[n,g] · (q[n,k] − 8)); a lane's load is 32 elements of a row.
-        linear_int4_n64_t64: Int4, 2, 2, 8, 1, 4, 2;
+        linear_int4_n64_t64: tile::<Int4, 2, 2, 8, 1, 4, 2, false>;
 
         /// As `linear_int4_n64_t64` by tiles of 128 × 64.
-        linear_int4_n128_t64: Int4, 4, 2, 4, 1, 2, 2;
+        linear_int4_n128_t64: tile::<Int4, 4, 2, 4, 1, 2, 2, false>;
 
         /// As `linear_int4_n64_t64` by tiles of 128 × 128.
-        linear_int4_n128_t128: Int4, 4, 4, 4, 1, 4, 1;
+        linear_int4_n128_t128: tile::<Int4, 4, 4, 4, 1, 4, 1, false>;
 
         /// As `linear_int4_n64_t64`, int4m: y[t,n] = Σ_k x[t,k] · bf16(scale[n,g] · q[n,k] + minimum[n,g])
-        linear_int4m_n64_t64: Int4Minimum, 2, 2, 8, 1, 4, 2;
+        linear_int4m_n64_t64: tile::<Int4Minimum, 2, 2, 8, 1, 4, 2, false>;
 
         /// As `linear_int4m_n64_t64` by tiles of 128 × 64.
-        linear_int4m_n128_t64: Int4Minimum, 4, 2, 4, 1, 2, 2;
+        linear_int4m_n128_t64: tile::<Int4Minimum, 4, 2, 4, 1, 2, 2, false>;
 
         /// As `linear_int4m_n64_t64` by tiles of 128 × 128.
-        linear_int4m_n128_t128: Int4Minimum, 4, 4, 4, 1, 4, 1;
+        linear_int4m_n128_t128: tile::<Int4Minimum, 4, 4, 4, 1, 4, 1, false>;
 
         /// As `linear_int8_n64_t64`, fp8: y[t,n] = scale[n] · Σ_k x[t,k] · value(code[n,k])
-        linear_fp8_n64_t64: Fp8, 2, 2, 8, 2, 4, 2;
+        linear_fp8_n64_t64: tile::<Fp8, 2, 2, 8, 2, 4, 2, false>;
 
         /// As `linear_fp8_n64_t64` by tiles of 128 × 64.
-        linear_fp8_n128_t64: Fp8, 4, 2, 4, 2, 2, 2;
+        linear_fp8_n128_t64: tile::<Fp8, 4, 2, 4, 2, 2, 2, false>;
 
         /// As `linear_fp8_n64_t64` by tiles of 128 × 128.
-        linear_fp8_n128_t128: Fp8, 4, 4, 4, 2, 4, 1;
+        linear_fp8_n128_t128: tile::<Fp8, 4, 4, 4, 2, 4, 1, false>;
     }
 }

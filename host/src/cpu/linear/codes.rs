@@ -2,6 +2,7 @@
 //! length it does not know, because it would unroll one of 32 before it looks for vectors (EXP-0035).
 
 use super::quantized::{GROUP, SPAN};
+use crate::quant::fp8;
 
 /// Room for a span of a row.
 pub struct Unpacked {
@@ -16,44 +17,26 @@ impl Unpacked {
     pub const NEW: Self = Self { values: [0.0; SPAN], nibbles: [0; SPAN / 4] };
 }
 
-/// How elements are stored.
+/// How elements are stored: two to a byte or one, with minimums or without, and what a code stands for.
 pub trait Codes {
-    /// Bytes of 32 elements.
+    /// Bytes of 32 elements: 16 or 32.
     const BYTES: usize;
+    /// Whether groups have minimums.
+    const MINIMUMS: bool = false;
 
-    /// The elements of `codes`, at most [`SPAN`]: every `group` of them times its scale, plus its minimum where there are any.
-    fn unpack(codes: &[u8], group: usize, scales: &[f32], minimums: &[f32], out: &mut Unpacked);
+    /// What a code, alone in its byte, stands for before its scale.
+    fn value(code: u8) -> f32;
 }
 
-/// Signed bytes.
-pub struct Bytes;
-
-impl Codes for Bytes {
-    const BYTES: usize = GROUP;
-
-    #[inline(always)]
-    fn unpack(codes: &[u8], group: usize, scales: &[f32], _: &[f32], out: &mut Unpacked) {
-        for ((codes, out), scale) in codes.chunks_exact(group).zip(out.values.chunks_exact_mut(group)).zip(scales) {
-            for (code, out) in codes.iter().zip(out) {
-                *out = f32::from(*code as i8) * scale;
-            }
-        }
-    }
-}
-
-/// Signed bytes from a minimum upwards.
-pub struct BytesMin;
-
-impl Codes for BytesMin {
-    const BYTES: usize = GROUP;
-
-    #[inline(always)]
-    fn unpack(codes: &[u8], group: usize, scales: &[f32], minimums: &[f32], out: &mut Unpacked) {
-        let groups = codes.chunks_exact(group).zip(out.values.chunks_exact_mut(group));
-        for ((codes, out), (scale, minimum)) in groups.zip(scales.iter().zip(minimums)) {
-            for (code, out) in codes.iter().zip(out) {
-                *out = f32::from(*code as i8) * scale + minimum;
-            }
+/// The elements of `codes`, at most [`SPAN`]: every `group` of them times its scale, plus its minimum where there are any.
+#[inline(always)]
+pub fn unpack<C: Codes>(codes: &[u8], group: usize, scales: &[f32], minimums: &[f32], out: &mut Unpacked) {
+    let codes = if C::BYTES == GROUP { codes } else { nibbles(codes, &mut out.nibbles) };
+    let groups = codes.chunks_exact(group).zip(out.values.chunks_exact_mut(group));
+    for ((codes, out), (scale, minimum)) in groups.zip(scales.iter().zip(minimums)) {
+        for (code, out) in codes.iter().zip(out) {
+            let value = C::value(*code) * scale;
+            *out = if C::MINIMUMS { value + minimum } else { value };
         }
     }
 }
@@ -70,6 +53,19 @@ fn nibbles<'a>(codes: &[u8], out: &'a mut [u32; SPAN / 4]) -> &'a [u8] {
     &bytemuck::cast_slice(out)[..codes.len() * 2]
 }
 
+/// Signed bytes, or with `MINIMUMS` from a minimum upwards.
+pub struct Bytes<const MINIMUMS: bool>;
+
+impl<const MINIMUMS: bool> Codes for Bytes<MINIMUMS> {
+    const BYTES: usize = GROUP;
+    const MINIMUMS: bool = MINIMUMS;
+
+    #[inline(always)]
+    fn value(code: u8) -> f32 {
+        f32::from(code as i8)
+    }
+}
+
 /// Nibbles around zero.
 pub struct Signed4;
 
@@ -77,13 +73,8 @@ impl Codes for Signed4 {
     const BYTES: usize = GROUP / 2;
 
     #[inline(always)]
-    fn unpack(codes: &[u8], group: usize, scales: &[f32], _: &[f32], out: &mut Unpacked) {
-        let codes = nibbles(codes, &mut out.nibbles);
-        for ((codes, out), scale) in codes.chunks_exact(group).zip(out.values.chunks_exact_mut(group)).zip(scales) {
-            for (code, out) in codes.iter().zip(out) {
-                *out = f32::from(*code as i8 - 8) * scale;
-            }
-        }
+    fn value(code: u8) -> f32 {
+        f32::from(code as i8 - 8)
     }
 }
 
@@ -92,36 +83,22 @@ pub struct Unsigned4;
 
 impl Codes for Unsigned4 {
     const BYTES: usize = GROUP / 2;
+    const MINIMUMS: bool = true;
 
     #[inline(always)]
-    fn unpack(codes: &[u8], group: usize, scales: &[f32], minimums: &[f32], out: &mut Unpacked) {
-        let codes = nibbles(codes, &mut out.nibbles);
-        let groups = codes.chunks_exact(group).zip(out.values.chunks_exact_mut(group));
-        for ((codes, out), (scale, minimum)) in groups.zip(scales.iter().zip(minimums)) {
-            for (code, out) in codes.iter().zip(out) {
-                *out = f32::from(*code) * scale + minimum;
-            }
-        }
+    fn value(code: u8) -> f32 {
+        f32::from(code)
     }
 }
 
-/// e4m3 bytes, each a number.
+/// e4m3 bytes.
 pub struct Floats;
 
 impl Codes for Floats {
     const BYTES: usize = GROUP;
 
     #[inline(always)]
-    fn unpack(codes: &[u8], group: usize, scales: &[f32], _: &[f32], out: &mut Unpacked) {
-        for ((codes, out), scale) in codes.chunks_exact(group).zip(out.values.chunks_exact_mut(group)).zip(scales) {
-            for (code, out) in codes.iter().zip(out) {
-                let code = u32::from(*code);
-                // Exponents have a bias of 7 there and of 127 here. One of 0 means 2⁻⁶ · mantissa / 8: what is made first is
-                // 2⁻⁷ · (1 + mantissa / 8). No subnormal f32 is made on the way: those take a hundred times as long.
-                let normal = f32::from_bits(((code & 0x7f) << 20) + (120 << 23));
-                let value = if code & 0x78 == 0 { 2.0 * normal - 0.015_625 } else { normal };
-                *out = f32::from_bits(value.to_bits() | (code & 0x80) << 24) * scale;
-            }
-        }
+    fn value(code: u8) -> f32 {
+        fp8::to_f32(code)
     }
 }

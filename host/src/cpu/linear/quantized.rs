@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::codes::{Bytes, BytesMin, Codes, Floats, Signed4, Unpacked, Unsigned4};
+use super::codes::{self, Bytes, Codes, Floats, Signed4, Unpacked, Unsigned4};
 use super::{Scratch, TASK_ROWS, TASK_TOKENS};
 use crate::cpu::prefetch;
 use crate::quant::{LEVEL_GROUPS, Matrix, Scheme};
@@ -54,8 +54,10 @@ pub fn linear(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y: &m
     match w.scheme() {
         Scheme::Int4(_) => run::<Signed4>(arch, w, activations, x, y, scratch),
         Scheme::Int4Min(_) | Scheme::Int4MinK(_) => run::<Unsigned4>(arch, w, activations, x, y, scratch),
-        Scheme::Int8(_) | Scheme::Int8Row | Scheme::Int8K(_) => run::<Bytes>(arch, w, activations, x, y, scratch),
-        Scheme::Int8Min(_) | Scheme::Int8MinK(_) => run::<BytesMin>(arch, w, activations, x, y, scratch),
+        Scheme::Int8(_) | Scheme::Int8Row | Scheme::Int8K(_) => {
+            run::<Bytes<false>>(arch, w, activations, x, y, scratch)
+        }
+        Scheme::Int8Min(_) | Scheme::Int8MinK(_) => run::<Bytes<true>>(arch, w, activations, x, y, scratch),
         Scheme::Fp8 => run::<Floats>(arch, w, Activations::F32, x, y, scratch),
         Scheme::Bf16 => unreachable!("bf16 has a product of its own"),
     }
@@ -207,12 +209,12 @@ fn unpack<C: Codes, const WHOLE: bool>(w: &Matrix, row: usize, start: usize, ele
     }
     let codes = &w.codes()[codes];
     if WHOLE {
-        C::unpack(codes, elements, &[1.0], &[0.0], &mut span.elements);
+        codes::unpack::<C>(codes, elements, &[1.0], &[0.0], &mut span.elements);
         for i in 0..elements / GROUP {
             (span.scales[i], span.minimums[i]) = (scales[i * GROUP / group], minimums[i * GROUP / group]);
         }
     } else {
-        C::unpack(codes, group, &scales[..count], &minimums[..count], &mut span.elements);
+        codes::unpack::<C>(codes, group, &scales[..count], &minimums[..count], &mut span.elements);
     }
 }
 
