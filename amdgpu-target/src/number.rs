@@ -29,8 +29,9 @@ pub const fn fp8_to_f32(code: u8) -> f32 {
     // No subnormal f32 is made on the way: on a CPU those take a hundred times as long.
     let normal = f32::from_bits(((code & 0x7f) << 20) + (120 << 23));
     let value = if code & 0x78 == 0 { 2.0 * normal - 0.015_625 } else { normal };
-    let value = if code & 0x7f == 0x7f { f32::NAN } else { value };
-    f32::from_bits(value.to_bits() | (code & 0x80) << 24)
+    // All bits set are no number either, and cost a CPU less than a choice.
+    let no_number = if code & 0x7f == 0x7f { u32::MAX } else { 0 };
+    f32::from_bits(value.to_bits() | (code & 0x80) << 24 | no_number)
 }
 
 #[cfg(test)]

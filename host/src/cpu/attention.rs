@@ -50,10 +50,9 @@ impl Shape {
         Self { kv_heads, group, head_dim: config.head_dim, context_len }
     }
 
-    /// Bytes of the cache of `layers` layers, `None` if that cannot be counted.
-    pub fn cache_bytes(&self, kv: KvFormats, layers: usize) -> Option<usize> {
-        let positions = self.context_len.checked_next_multiple_of(BLOCK)?;
-        positions.checked_mul(kv.head_bytes(self.head_dim)?)?.checked_mul(self.kv_heads)?.checked_mul(layers)
+    /// Bytes of a cache of whole blocks with `token_bytes` per position ([`KvFormats::token_bytes`]); `None` if that cannot be counted.
+    pub fn cache_bytes(&self, token_bytes: usize) -> Option<usize> {
+        self.context_len.checked_next_multiple_of(BLOCK)?.checked_mul(token_bytes)
     }
 
     /// Elements of the buffer that each thread decodes blocks into: one of keys and one of values, or none where all is f32.

@@ -188,11 +188,12 @@ fn bits_depend_on_positions_alone(kv: KvFormats) {
 
 #[test]
 fn sizes_that_cannot_be_counted_are_none() {
-    let (f32, int8) = (KvFormats::both(KvFormat::F32), KvFormats::both(KvFormat::Int8));
+    // 28 layers of 8 heads, and one of them.
+    let (f32, int8, layer) = (28 * 8 * 128 * 4 * 2, 28 * 8 * (128 + 4) * 2, 8 * 128 * 4 * 2);
     let huge = shape(8, 2, 128, usize::MAX / 1000);
-    assert_eq!(huge.cache_bytes(f32, 28), None);
-    assert_eq!(shape(8, 2, 128, usize::MAX).cache_bytes(int8, 28), None);
-    assert_eq!(shape(8, 2, 128, 40_960).cache_bytes(f32, 28), Some(28 * 8 * 40_960 * 128 * 4 * 2));
-    assert_eq!(shape(8, 2, 128, 40_960).cache_bytes(int8, 28), Some(28 * 8 * 40_960 * (128 + 4) * 2));
-    assert_eq!(shape(8, 2, 128, 65).cache_bytes(f32, 1), Some(8 * 128 * 128 * 4 * 2));
+    assert_eq!(huge.cache_bytes(f32), None);
+    assert_eq!(shape(8, 2, 128, usize::MAX).cache_bytes(int8), None);
+    assert_eq!(shape(8, 2, 128, 40_960).cache_bytes(f32), Some(28 * 8 * 40_960 * 128 * 4 * 2));
+    assert_eq!(shape(8, 2, 128, 40_960).cache_bytes(int8), Some(28 * 8 * 40_960 * (128 + 4) * 2));
+    assert_eq!(shape(8, 2, 128, 65).cache_bytes(layer), Some(8 * 128 * 128 * 4 * 2));
 }

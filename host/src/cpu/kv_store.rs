@@ -8,6 +8,9 @@ use super::attention::BLOCK;
 use crate::model::kv::KvFormat;
 use crate::quant::fp8;
 
+/// What the largest number of a head is stored as in 8-bit integers.
+const INT8_MAX: f32 = 127.0;
+
 /// How a head's numbers lie within its block of [`BLOCK`] positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -71,7 +74,7 @@ impl Store {
             Codes::Bf16(all) => put(&mut all[first..], step, x, bf16::from_f32),
             Codes::F16(all) => put(&mut all[first..], step, x, saturated),
             Codes::Int8(all) => {
-                let (scale, factor) = scale(x, 127.0);
+                let (scale, factor) = scale(x, INT8_MAX);
                 self.scales[row] = scale;
                 put(&mut all[first..], step, x, |x| (x * factor).round_ties_even() as i8);
             }
@@ -93,12 +96,9 @@ impl Store {
             Order::ByPosition => positions * self.head_dim,
         };
         let range = first..first + count;
-        let out = match &self.codes {
-            Codes::F32(all) => return &all[range],
-            _ => &mut buffer[..count],
-        };
+        let out = &mut buffer[..if self.is_coded() { count } else { 0 }];
         match &self.codes {
-            Codes::F32(_) => unreachable!("returned above"),
+            Codes::F32(all) => return &all[range],
             Codes::Bf16(all) => convert(&all[range], out, |x| f32::from_bits(u32::from(x.to_bits()) << 16)),
             Codes::F16(all) => all[range].convert_to_f32_slice(out),
             Codes::Int8(all) => convert(&all[range], out, f32::from),

@@ -34,22 +34,14 @@ impl CpuBackend {
     /// An object that is not of this scheme and shape.
     pub fn replace(&mut self, id: TensorId, scheme: Scheme, object: Box<[u32]>, bytes: usize) -> OpResult {
         let tensor = &mut self.tensors[id.0];
-        let held = Held::Quantized { scheme, object, bytes };
-        held.matrix(&tensor.shape).map_err(|e| super::BackendError(format!("tensor {}: {e}", tensor.name)))?;
-        tensor.held = held;
+        quant::Matrix::new(scheme, &tensor.shape, &bytemuck::cast_slice(&object)[..bytes])
+            .map_err(|e| super::BackendError(format!("tensor {}: {e}", tensor.name)))?;
+        tensor.held = Held::Quantized { scheme, object, bytes };
         Ok(())
     }
 
     /// Forgets what [`CpuBackend::replace`] gave: the matrix is not read again, and its memory is free.
     pub fn forget(&mut self, id: TensorId) {
-        self.tensors[id.0].held = Held::InPlace;
-    }
-}
-
-impl Held {
-    /// A matrix that replaces the source's.
-    pub(super) fn matrix(&self, shape: &[usize]) -> Result<Option<quant::Matrix<'_>>, quant::SchemeError> {
-        let Self::Quantized { scheme, object, bytes } = self else { return Ok(None) };
-        quant::Matrix::new(*scheme, shape, &bytemuck::cast_slice(object)[..*bytes]).map(Some)
+        self.tensors[id.0].held = Held::Forgotten;
     }
 }

@@ -22,7 +22,7 @@ pub fn plan(config: &ModelConfig, weight_bytes: usize, options: &CpuOptions) -> 
     let floats = |factors: &[usize]| product(factors)?.checked_mul(size_of::<f32>());
     let shape = Shape::new(config, context_len);
     // First: what is left is smaller, and cannot overflow where this does not.
-    let kv_cache = shape.cache_bytes(options.kv, config.num_hidden_layers)?;
+    let kv_cache = shape.cache_bytes(options.kv.token_bytes(config)?)?;
     let (h, q, kv, i) = (config.hidden_size, config.q_size(), config.kv_size(), config.intermediate_size);
     let chunk = options.max_chunk.min(context_len);
     // Hidden, Normed, Proj; Query, Attn; Key, Value; Gate, Up, Mlp.

@@ -3,7 +3,8 @@
 //! unsafe code but one prefetch, and no kernels for other dtypes.
 //!
 //! Memory is reserved at load: activations of one chunk, the KV cache of the whole context, the rotary table, and f32 copies
-//! of the norms' and biases' vectors only. Nothing is allocated per token. The same input gives the same bits whatever the number of threads and
+//! of the norms' and biases' vectors only. Nothing is allocated per token but each thread's buffer
+//! of decoded blocks, at its first where the cache is not f32. The same input gives the same bits whatever the number of threads and
 //! however the prompt is cut into chunks; another instruction set may round differently.
 
 mod attention;
@@ -121,6 +122,8 @@ enum Held {
     Vector(Vec<f32>),
     /// A matrix that replaces the source's: its object, so many bytes of it.
     Quantized { scheme: quant::Scheme, object: Box<[u32]>, bytes: usize },
+    /// Nothing any more: such a matrix was there, and is not read again.
+    Forgotten,
 }
 
 fn weight_bytes(weights: &Weights, source: &dyn TensorSource) -> usize {
@@ -157,8 +160,8 @@ impl CpuBackend {
 
         let shape = Shape::new(config, options.context_len);
         let Some(cache) = KvCache::new(shape, options.kv, config.num_hidden_layers, options.max_chunk) else {
-            let bytes =
-                shape.cache_bytes(options.kv, config.num_hidden_layers).map_or("too many".into(), |b| b.to_string());
+            let bytes = options.kv.token_bytes(config).and_then(|bytes| shape.cache_bytes(bytes));
+            let bytes = bytes.map_or("too many".into(), |bytes| bytes.to_string());
             return error(format!("kv cache: {bytes} bytes for {} tokens, not available", options.context_len));
         };
         let max_rows = options.max_chunk.min(MAX_LOGITS_ROWS);
@@ -240,11 +243,13 @@ impl CpuBackend {
             return error(format!("tensor {}: shape {:?} found, [{n}, {k}] expected", tensor.name, tensor.shape));
         }
         let of_scheme = |e: quant::SchemeError| BackendError(format!("tensor {}: {e}", tensor.name));
-        if let Some(matrix) = tensor.held.matrix(&tensor.shape).map_err(of_scheme)? {
-            return Ok(Weights2d::Quantized(matrix));
-        }
         match &tensor.held {
             Held::Aligned(words) => Ok(Weights2d::Pairs(words)),
+            Held::Quantized { scheme, object, bytes } => {
+                let bytes = &bytemuck::cast_slice(object)[..*bytes];
+                quant::Matrix::new(*scheme, &[n, k], bytes).map(Weights2d::Quantized).map_err(of_scheme)
+            }
+            Held::Forgotten => error(format!("tensor {}: forgotten, as layers are gone through once", tensor.name)),
             _ => {
                 let view = self.source.tensor(&tensor.name);
                 if let Some(TensorView { dtype: Dtype::Quantized(scheme), bytes, .. }) = view {

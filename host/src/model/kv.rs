@@ -22,6 +22,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::config::ModelConfig;
+
 /// How one of keys and values is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KvFormat {
@@ -63,15 +65,9 @@ impl KvFormat {
 
     /// Bytes of a head's scale: 0 or 4.
     pub fn scale_bytes(self) -> usize {
-        if self.largest_code().is_some() { size_of::<f32>() } else { 0 }
-    }
-
-    /// What the largest number of a head is stored as, in a format with scales.
-    pub fn largest_code(self) -> Option<f32> {
         match self {
-            Self::F32 | Self::Bf16 | Self::F16 => None,
-            Self::Int8 => Some(127.0),
-            Self::Fp8 => Some(crate::quant::fp8::MAX),
+            Self::F32 | Self::Bf16 | Self::F16 => 0,
+            Self::Int8 | Self::Fp8 => size_of::<f32>(),
         }
     }
 
@@ -105,6 +101,12 @@ impl KvFormats {
     /// Bytes of key and value of one position of one key/value head, scales included; `None` where that cannot be counted.
     pub fn head_bytes(self, head_dim: usize) -> Option<usize> {
         self.k.head_bytes(head_dim)?.checked_add(self.v.head_bytes(head_dim)?)
+    }
+
+    /// Bytes of keys and values of one position in all layers of a model; `None` where that cannot be counted.
+    pub fn token_bytes(self, config: &ModelConfig) -> Option<usize> {
+        let heads = config.num_hidden_layers.checked_mul(config.num_key_value_heads)?;
+        self.head_bytes(config.head_dim)?.checked_mul(heads)
     }
 }
 
@@ -203,5 +205,15 @@ mod tests {
         assert_eq!(KvFormat::ALL.map(bytes), [512, 256, 256, 132, 132]);
         assert_eq!(KvFormats { k: KvFormat::Bf16, v: KvFormat::Int8 }.head_bytes(64), Some(128 + 68));
         assert_eq!(KvFormat::F32.head_bytes(usize::MAX / 2), None);
+    }
+
+    #[test]
+    fn bytes_of_a_token_count_every_layer() {
+        // 28 layers of 8 heads of 128.
+        let config = ModelConfig::published("qwen3-0.6b").expect("a published shape");
+        assert_eq!(KvFormats::both(KvFormat::F32).token_bytes(&config), Some(28 * 8 * 2 * 512));
+        assert_eq!(KvFormats { k: KvFormat::Bf16, v: KvFormat::Int8 }.token_bytes(&config), Some(28 * 8 * (256 + 132)));
+        let huge = ModelConfig { num_hidden_layers: usize::MAX / 1000, ..config };
+        assert_eq!(KvFormats::both(KvFormat::Int8).token_bytes(&huge), None);
     }
 }

@@ -19,14 +19,14 @@ fn byte(i: usize) -> u8 {
     ((i as u64).wrapping_mul(0xD134_2543_DE82_EF95) >> 56) as u8
 }
 
-/// A matrix of any codes, its object, and its values in f64.
+/// A matrix of any codes, its object, and its values in f64: code times scale, and what is added.
 struct Case {
     scheme: Scheme,
     n: usize,
     k: usize,
     object: Vec<u32>,
     bytes: usize,
-    values: Vec<f64>,
+    values: Vec<[f64; 2]>,
 }
 
 impl Case {
@@ -71,26 +71,19 @@ impl Case {
                 let byte = object[(row * k + column / 32 * 32) / 2 + column % 16];
                 f64::from(if column % 32 < 16 { byte & 15 } else { byte >> 4 })
             };
+            let signed = || f64::from(object[i] as i8);
+            let (scales, minimums) = (layout.scales.start, layout.minimums.start);
+            // The code times its scale, and the minimum that is added.
             match scheme {
-                Scheme::Int8Row => f64::from(object[i] as i8) * single(layout.scales.start + 4 * row),
-                Scheme::Int8(group) => f64::from(object[i] as i8) * half(layout.scales.start + in_table(group)),
-                Scheme::Int4(group) => (nibble() - 8.0) * half(layout.scales.start + in_table(group)),
-                Scheme::Int4Min(group) => {
-                    nibble() * half(layout.scales.start + in_table(group))
-                        + half(layout.minimums.start + in_table(group))
-                }
-                Scheme::Int8Min(group) => {
-                    f64::from(object[i] as i8) * half(layout.scales.start + in_table(group))
-                        + half(layout.minimums.start + in_table(group))
-                }
-                Scheme::Int8K(group) => f64::from(object[i] as i8) * level(layout.scales.start, group),
-                Scheme::Int8MinK(group) => {
-                    f64::from(object[i] as i8) * level(layout.scales.start, group) + level(layout.minimums.start, group)
-                }
-                Scheme::Int4MinK(group) => {
-                    nibble() * level(layout.scales.start, group) + level(layout.minimums.start, group)
-                }
-                Scheme::Fp8 => f64::from(fp8::to_f32(object[i])) * single(layout.scales.start + 4 * row),
+                Scheme::Int8Row => [signed() * single(scales + 4 * row), 0.0],
+                Scheme::Int8(group) => [signed() * half(scales + in_table(group)), 0.0],
+                Scheme::Int4(group) => [(nibble() - 8.0) * half(scales + in_table(group)), 0.0],
+                Scheme::Int4Min(group) => [nibble() * half(scales + in_table(group)), half(minimums + in_table(group))],
+                Scheme::Int8Min(group) => [signed() * half(scales + in_table(group)), half(minimums + in_table(group))],
+                Scheme::Int8K(group) => [signed() * level(scales, group), 0.0],
+                Scheme::Int8MinK(group) => [signed() * level(scales, group), level(minimums, group)],
+                Scheme::Int4MinK(group) => [nibble() * level(scales, group), level(minimums, group)],
+                Scheme::Fp8 => [f64::from(fp8::to_f32(object[i])) * single(scales + 4 * row), 0.0],
                 Scheme::Bf16 => unreachable!("not quantized"),
             }
         };
@@ -125,9 +118,9 @@ impl Case {
                 let (mut exact, mut size) = (0.0, 0.0);
                 for j in 0..k {
                     let (x, w) = (x[t * k + j], self.values[i * k + j]);
-                    exact += x * w;
+                    exact += x * (w[0] + w[1]);
                     // With a minimum a value is the difference of two larger numbers.
-                    size += x.abs() * if scheme.has_minimums() { w.abs() + 50.0 } else { w.abs() };
+                    size += x.abs() * (w[0].abs() + w[1].abs());
                 }
                 let error = (f64::from(y[t * n + i]) - exact).abs();
                 let bound = size * 2f64.powi(-24) * (k + 4) as f64;
@@ -198,6 +191,27 @@ fn activations_of_8_bits_are_rounded_by_groups_of_32() {
             // Floats are multiplied with the activations as they are.
             Scheme::Fp8 => assert_eq!(y, case.product(Activations::F32, &x)),
             _ => case.compare(&y, &rounded, tokens),
+        }
+    }
+}
+
+/// A product with a single 1 among zeros is an element of the matrix: the bits that decoding its row gives, whatever way they are unpacked.
+#[test]
+fn what_is_multiplied_is_what_a_row_decodes_to() {
+    let (n, k) = (5, 512);
+    for scheme in schemes(k) {
+        let case = Case::new(scheme, n, k);
+        let bytes = &bytemuck::cast_slice(&case.object)[..case.bytes];
+        let w = Matrix::new(scheme, &[n, k], bytes).expect("as laid out");
+        let mut row = vec![0.0; k];
+        for at in (0..k).step_by(7) {
+            let mut x = vec![0.0; k];
+            x[at] = 1.0;
+            let y = case.product(Activations::F32, &x);
+            for (i, y) in y.iter().enumerate() {
+                w.decode_row(i, &mut row);
+                assert_eq!(*y, row[at], "{scheme}: element {at} of row {i}");
+            }
         }
     }
 }
