@@ -63,11 +63,9 @@ fn same_values(kept: Regrouped, blocks: &[u8], shape: [usize; 2], values: &[f32]
     let Ok(layout) = kept.scheme.layout(&shape) else { return };
     let mut parts = Encoded::default();
     (kept.append)(blocks, &mut parts);
-    let mut memory = vec![0u8; layout.bytes + 4];
-    let aligned = memory.as_ptr().align_offset(4);
-    let object = &mut memory[aligned..aligned + layout.bytes];
-    parts.copy_to(&layout, object);
-    let matrix = Matrix::new(kept.scheme, &shape, object).expect("as laid out");
+    let object = parts.object(&layout);
+    let bytes = &bytemuck::cast_slice(&object)[..layout.bytes];
+    let matrix = Matrix::new(kept.scheme, &shape, bytes).expect("as laid out");
     let mut row = vec![0f32; shape[1]];
     for (index, values) in values.chunks_exact(shape[1]).enumerate() {
         matrix.decode_row(index, &mut row);

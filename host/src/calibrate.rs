@@ -2,27 +2,30 @@
 //! matrices before it encoded already, and its codes are chosen by their second moments ([`crate::quant::compensate`]). It reads no files and
 //! writes none: `artifact` asks for each matrix in the order of the payload, which is the order of first use.
 //!
-//! It holds the residual stream of every token, the inputs of one matrix, the moments and the factor of those (two squares of doubles), and the
-//! encoded matrices of one layer. The text is run once: what a stage computed is kept for the next one.
+//! It holds the residual stream of every token, Attn or Mlp of every token, the moments and the factor of one stage (two squares of doubles, the
+//! factor before is gone by then), and the encoded matrices of one layer; what does not fit is refused before the text is run. The text is run once:
+//! the residual stream, Attn and Mlp are kept for the next stage. The norms ahead of q, k, v and of gate, up are computed again in the next one:
+//! they cost less than their memory.
 
 use std::sync::Arc;
 
 use crate::{
     artifact::{Artifact, MatrixEncoder},
-    cpu::{CpuBackend, CpuOptions},
+    cpu::{self, CpuBackend, CpuOptions},
     model::{
+        config::ModelConfig,
         ops::{Act, BackendError, OpResult, Ops, TensorId},
         weights::Weights,
     },
     quant::{
         self, Encoded, Scheme, SchemeError, Search,
-        compensate::{Factor, Moments, compensate, is_compensated},
+        compensate::{Factor, MomentNotFinite, Moments, compensate, is_compensated},
     },
 };
 
 /// Tokens of a window: each is a pass of its own, from an empty context.
 pub const WINDOW: usize = 512;
-/// Most windows that are used; more text changes little and costs as much again.
+/// Most windows that are used. A bound on time and memory; EXP-0034 has 16 and 67 windows.
 pub const MOST_WINDOWS: usize = 128;
 /// What is added to the diagonal of the moments as a part of its mean. A text of tens of thousands of tokens knows the directions in which inputs
 /// are large, and exaggerates how quiet the others are; EXP-0034 has what other values give.
@@ -42,6 +45,34 @@ pub enum CalibrationError {
         window: usize,
         /// Elements of the longest row.
         needed: usize,
+    },
+    /// More inputs than tokens are ever used.
+    #[error(
+        "calibration: the widest matrix has {width} inputs, at most {most} expected: as many as tokens are used at most"
+    )]
+    TooWide {
+        /// Elements of the longest row.
+        width: usize,
+        /// Tokens of the most windows.
+        most: usize,
+    },
+    /// Less memory than the text and the moments take.
+    #[error("calibration: {needed} bytes needed beside the model for {tokens} tokens, {available} free")]
+    Memory {
+        /// Bytes needed.
+        needed: u64,
+        /// Tokens that would be used.
+        tokens: usize,
+        /// Bytes that are free.
+        available: u64,
+    },
+    /// Inputs that are no numbers, or too large for sums of their squares.
+    #[error("calibration: inputs of {matrices}: {moment}")]
+    Inputs {
+        /// The matrices.
+        matrices: String,
+        /// Which input.
+        moment: MomentNotFinite,
     },
     /// Ids of another vocabulary.
     #[error("calibration: id {id} at {index}, ids below {vocab_size} expected: is it another model's?")]
@@ -73,6 +104,18 @@ enum Stage {
     Head,
 }
 
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Attention(layer) => write!(f, "q_proj, k_proj and v_proj of layer {layer}"),
+            Self::Output(layer) => write!(f, "o_proj of layer {layer}"),
+            Self::Gated(layer) => write!(f, "gate_proj and up_proj of layer {layer}"),
+            Self::Down(layer) => write!(f, "down_proj of layer {layer}"),
+            Self::Head => f.write_str("lm_head"),
+        }
+    }
+}
+
 /// A model on its way through a text.
 pub struct Calibration {
     backend: CpuBackend,
@@ -81,13 +124,32 @@ pub struct Calibration {
     window: usize,
     /// Residual stream of all tokens, `[T, H]`.
     hidden: Vec<f32>,
-    /// Attn or Mlp of all tokens, which the next stage takes up.
+    /// Attn or Mlp of all tokens, which the next stage takes up; its memory is for the wider of them.
     inner: Vec<f32>,
     stages: Vec<Stage>,
     /// Stages that were run.
     done: usize,
+    /// Of the last stage that was run, if a matrix of it was asked for.
     factor: Option<Factor>,
     ids: Vec<u32>,
+}
+
+/// Elements of the longest row of a matrix.
+fn widest(config: &ModelConfig) -> usize {
+    config.hidden_size.max(config.intermediate_size).max(config.q_size())
+}
+
+/// Refuses a text of `tokens` tokens where `available` bytes are too few for what this file's head lists beside the model; `None` where the system
+/// does not say.
+fn check_memory(config: &ModelConfig, tokens: usize, available: Option<u64>) -> Result<(), CalibrationError> {
+    let bytes =
+        |factors: [usize; 3]| factors.into_iter().fold(1u64, |bytes, factor| bytes.saturating_mul(factor as u64));
+    let (k, row) = (widest(config), config.hidden_size + config.intermediate_size.max(config.q_size()));
+    let needed = bytes([2 * size_of::<f64>(), k, k]).saturating_add(bytes([size_of::<f32>(), tokens, row]));
+    match available {
+        Some(available) if available < needed => Err(CalibrationError::Memory { needed, tokens, available }),
+        _ => Ok(()),
+    }
 }
 
 impl Calibration {
@@ -99,7 +161,10 @@ impl Calibration {
         let config = artifact.config().clone();
         let window = WINDOW.min(config.max_position_embeddings);
         let tokens = (ids.len() / window).min(MOST_WINDOWS) * window;
-        let needed = config.hidden_size.max(config.intermediate_size).max(config.q_size());
+        let (needed, most) = (widest(&config), MOST_WINDOWS * window);
+        if needed > most {
+            return Err(CalibrationError::TooWide { width: needed, most });
+        }
         if tokens < needed {
             return Err(CalibrationError::TooShort { found: tokens, window, needed });
         }
@@ -107,7 +172,12 @@ impl Calibration {
         if let Some((index, &id)) = ids[..tokens].iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
             return Err(CalibrationError::Vocabulary { id, index, vocab_size });
         }
+        check_memory(&config, tokens, cpu::available_memory())?;
         let weights = Weights::new(&config);
+        // What `stage_of` relies on, and `artifact` checks.
+        let same =
+            artifact.tensors().map(|tensor| tensor.name).eq(weights.specs().iter().map(|spec| spec.name.as_str()));
+        assert!(same, "tensors in the order of first use");
         let options = CpuOptions { max_chunk: window, ..CpuOptions::new(window) };
         let backend = CpuBackend::new(&config, &weights, Arc::new(artifact), options)?;
         let layer = |l| [Stage::Attention(l), Stage::Output(l), Stage::Gated(l), Stage::Down(l)];
@@ -118,8 +188,8 @@ impl Calibration {
             weights,
             tokens,
             window,
-            hidden: Vec::new(),
-            inner: Vec::new(),
+            hidden: vec![0.0; tokens * config.hidden_size],
+            inner: Vec::with_capacity(tokens * config.intermediate_size.max(config.q_size())),
             stages,
             done: 0,
             factor: None,
@@ -150,14 +220,21 @@ impl Calibration {
         self.stages.iter().position(is)
     }
 
-    /// Runs every stage up to `stage`; the factor is the last one's.
-    fn run_to(&mut self, stage: usize) -> OpResult {
+    /// Runs every stage up to `stage`: its factor.
+    fn run_to(&mut self, stage: usize) -> Result<&Factor, CalibrationError> {
+        assert!(stage + 1 >= self.done, "matrices in the order of a pass: stage {stage} after {} stages", self.done);
         while self.done <= stage {
-            let moments = self.run(self.stages[self.done])?;
-            self.factor = (self.done == stage).then(|| moments.factor(DAMPING));
+            // Gone before the next moments are there.
+            self.factor = None;
+            let name = self.stages[self.done];
+            let moments = self.run(name)?;
+            if self.done == stage {
+                let inputs = |moment| CalibrationError::Inputs { matrices: name.to_string(), moment };
+                self.factor = Some(moments.factor(DAMPING).map_err(inputs)?);
+            }
             self.done += 1;
         }
-        Ok(())
+        self.factor.as_ref().ok_or_else(|| BackendError("no factor of the last stage".into()).into())
     }
 
     /// Runs one stage over all windows: the moments of its matrices' inputs.
@@ -168,17 +245,21 @@ impl Calibration {
             Stage::Down(_) => Act::Mlp,
         };
         let mut moments: Option<Moments> = None;
-        let (mut hidden, mut inner) = (Vec::new(), Vec::new());
+        if observed != Act::Normed {
+            self.inner.clear();
+        }
         for first in (0..self.tokens).step_by(self.window) {
             self.run_window(stage, first)?;
             let inputs = self.backend.activation(observed);
             moments.get_or_insert_with(|| Moments::new(inputs.len() / self.window)).add(inputs);
-            hidden.extend_from_slice(self.backend.activation(Act::Hidden));
             if observed != Act::Normed {
-                inner.extend_from_slice(inputs);
+                self.inner.extend_from_slice(inputs);
             }
+            // The window's own rows, which it has read.
+            let hidden = self.backend.activation(Act::Hidden);
+            let width = hidden.len() / self.window;
+            self.hidden[first * width..][..hidden.len()].copy_from_slice(hidden);
         }
-        (self.hidden, self.inner) = (hidden, inner);
         // What the stage before the last one read is not read again.
         if let Stage::Attention(layer) = stage
             && layer > 0
@@ -248,10 +329,7 @@ impl MatrixEncoder for Calibration {
     ) -> Result<Encoded, Box<dyn std::error::Error>> {
         let mut encoded = quant::encode(scheme, Search::LeastSquares, rows, k)?;
         if let Some(stage) = self.stage_of(TensorId(tensor)).filter(|_| is_compensated(scheme)) {
-            self.run_to(stage)?;
-            if let Some(factor) = &self.factor {
-                compensate(scheme, factor, rows, &mut encoded);
-            }
+            compensate(scheme, self.run_to(stage)?, rows, &mut encoded);
         }
         Ok(encoded)
     }
@@ -264,9 +342,7 @@ impl MatrixEncoder for Calibration {
         encoded: Encoded,
     ) -> Result<(), SchemeError> {
         let layout = scheme.layout(shape)?;
-        let mut object = vec![0u32; layout.bytes.div_ceil(4)];
-        encoded.copy_to(&layout, bytemuck::cast_slice_mut(&mut object));
-        let replaced = self.backend.replace(TensorId(tensor), scheme, object.into(), layout.bytes);
+        let replaced = self.backend.replace(TensorId(tensor), scheme, encoded.object(&layout).into(), layout.bytes);
         assert!(replaced.is_ok(), "an object as its layout has it");
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use half::f16;
 use zynfer::{
-    artifact::{Artifact, LoadMode, compile_calibrated, compile_quantized},
+    artifact::{Artifact, LoadMode, compile_as, compile_quantized},
     calibrate::Calibration,
     quant::{
         Encoded, Recipe, Scheme, Search,
@@ -147,7 +147,7 @@ fn codes_are_those_of_the_published_method() {
         case.inputs.chunks(17 * k).for_each(|inputs| ours.add(inputs));
         let plain = encode(scheme, Search::LeastSquares, &case.rows, k).unwrap();
         let mut encoded = plain.clone();
-        compensate(scheme, &ours.factor(DAMPING), &case.rows, &mut encoded);
+        compensate(scheme, &ours.factor(DAMPING).unwrap(), &case.rows, &mut encoded);
         assert_eq!((&encoded.scales, &encoded.minimums), (&plain.scales, &plain.minimums));
 
         let grid = read(scheme, &plain, n, k);
@@ -167,7 +167,7 @@ fn inputs_that_are_always_zero_leave_numbers() {
     let plain = encoded.clone();
     let mut moments = Moments::new(64);
     moments.add(&[0.0; 64 * 3]);
-    compensate(Scheme::Int4(32), &moments.factor(DAMPING), &case.rows, &mut encoded);
+    compensate(Scheme::Int4(32), &moments.factor(DAMPING).unwrap(), &case.rows, &mut encoded);
     // Nothing to make up for: each code is the nearest again.
     let values = |encoded| read(Scheme::Int4(32), encoded, 4, 64);
     for ((scale, _, found), (_, _, expected)) in values(&encoded).into_iter().zip(values(&plain)) {
@@ -183,7 +183,7 @@ fn calibrated(name: &str, recipe: &Recipe, vocab: usize) -> (Vec<u8>, usize) {
     let ids: Vec<u32> = (0..2048).map(|_| random.below(vocab) as u32).collect();
     let open = |path: &std::path::Path| Artifact::open(path, LoadMode::Mmap).unwrap();
     let mut calibration = Calibration::new(open(&fixture(name)), &ids).unwrap();
-    compile_calibrated(&fixture(name), &out("by"), recipe, &mut calibration, &mut |_, _| {}).unwrap();
+    compile_as(&fixture(name), &out("by"), Some(recipe), Some(&mut calibration), &mut |_, _| {}).unwrap();
     compile_quantized(&fixture(name), &out("plain"), recipe, &mut |_, _| {}).unwrap();
     let (by, plain) = (open(&out("by")), open(&out("plain")));
     by.verify(&mut |_, _| {}).unwrap();

@@ -22,9 +22,7 @@ fn weights(random: &mut Random, count: usize, spread: f64) -> Vec<f32> {
 /// Decoded rows of an encoding.
 fn decoded(scheme: Scheme, encoded: &Encoded, n: usize, k: usize) -> Vec<f32> {
     let layout = scheme.layout(&[n, k]).unwrap();
-    let mut object = vec![0; layout.bytes];
-    encoded.copy_to(&layout, &mut object);
-    let object = Aligned::new(&object);
+    let object = Aligned(encoded.object(&layout), layout.bytes);
     let matrix = Matrix::new(scheme, &[n, k], object.bytes()).unwrap();
     matrix.check_finite().unwrap();
     let mut out = vec![f32::NAN; n * k];
@@ -161,7 +159,8 @@ fn int8_codes_and_fp8_codes_stay_in_their_range_and_zeros_stay_zero() {
 fn what_is_not_finite_or_does_not_fit_is_refused_with_its_place() {
     let text = |scheme: &str, x: &[f32]| {
         let scheme = scheme.parse().unwrap();
-        encode(scheme, Search::LeastSquares, x, 64).expect_err("refused").to_string()
+        let encoded = encode(scheme, Search::LeastSquares, x, 64);
+        encoded.and_then(|encoded| encoded.check_finite(scheme, 64, 0)).expect_err("refused").to_string()
     };
     let mut x = vec![0.5f32; 128];
     x[70] = f32::INFINITY;

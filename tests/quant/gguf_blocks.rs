@@ -60,9 +60,8 @@ fn object_of(kind: TensorType, blocks: &[u8], k: usize) -> (Scheme, Encoded, Ali
     let mut encoded = Encoded::default();
     (regrouped.append)(blocks, &mut encoded);
     let layout = regrouped.scheme.layout(&[1, k]).unwrap();
-    let mut object = vec![0; layout.bytes];
-    encoded.copy_to(&layout, &mut object);
-    (regrouped.scheme, encoded, Aligned::new(&object))
+    let object = Aligned(encoded.object(&layout), layout.bytes);
+    (regrouped.scheme, encoded, object)
 }
 
 #[test]

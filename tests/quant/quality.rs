@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use zynfer::{
-    artifact::{Artifact, LoadMode, compile_calibrated, compile_quantized},
+    artifact::{Artifact, LoadMode, compile_as, compile_quantized},
     calibrate::{Calibration, WINDOW},
     cpu::{Activations, CpuBackend, CpuOptions},
-    engine::{Engine, Flow},
+    engine::{Engine, Flow, windows::Windows},
     model::weights::Weights,
     quant::Recipe,
 };
@@ -36,7 +36,7 @@ fn cost(scheme: &str, activations: Activations, calibrated: bool) -> f64 {
     if calibrated {
         let source = Artifact::open(&folder, LoadMode::Mmap).unwrap();
         let mut by = Calibration::new(source, &validation()[CALIBRATION * WINDOW..]).unwrap();
-        compile_calibrated(&folder, &out, &recipe, &mut by, &mut |_, _| {}).unwrap();
+        compile_as(&folder, &out, Some(&recipe), Some(&mut by), &mut |_, _| {}).unwrap();
     } else {
         compile_quantized(&folder, &out, &recipe, &mut |_, _| {}).unwrap();
     }
@@ -46,7 +46,9 @@ fn cost(scheme: &str, activations: Activations, calibrated: bool) -> f64 {
     let options = CpuOptions { activations, ..CpuOptions::new(512) };
     let backend = CpuBackend::new(&config, &weights, Arc::new(artifact), options).unwrap();
     let mut engine = Engine::new(Box::new(backend), weights, &config, []).unwrap();
-    let result = engine.perplexity(&validation(), WINDOW, Some(SCORED), &mut |_| Flow::Continue).unwrap();
+    let ids = validation();
+    let windows = Windows::new(&ids, WINDOW, Some(SCORED)).unwrap();
+    let result = engine.perplexity(&windows, &mut |_| Flow::Continue).unwrap();
     100.0 * ((result.mean_nll - published()).exp() - 1.0)
 }
 

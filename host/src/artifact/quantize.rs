@@ -54,7 +54,6 @@ pub(super) fn write(
         let mut part = Encoded::default();
         if let Some(kept) = kept {
             (kept.append)(&source.copy_blocks(index, row..row + rows)?, &mut part);
-            part.check_finite(scheme, k, row).map_err(refused)?;
         } else {
             values.resize(rows * k, 0.0);
             source.copy_f32(index, row * k, &mut values)?;
@@ -66,6 +65,7 @@ pub(super) fn write(
                 None => quant::encode(scheme, Search::LeastSquares, &values, k).map_err(refused)?,
             };
         }
+        part.check_finite(scheme, k, row).map_err(refused)?;
         write(&part.codes)?;
         if encoder.is_some() {
             whole.codes.extend_from_slice(&part.codes);

@@ -20,6 +20,7 @@ use super::{
     storage::{LoadMode, Storage},
     zynfer_file::{DIRECTORY_CAP_BYTES, HEADER_BYTES, MAGIC, PAYLOAD_ALIGNMENT},
 };
+use crate::disk;
 use crate::quant::{Recipe, Scheme};
 
 /// Bytes moved at a time: large enough for any storage, small beside any model.
@@ -82,21 +83,11 @@ pub fn compile_quantized(
     compile_as(src, out, Some(recipe), None, progress)
 }
 
-/// [`compile_quantized`] with the matrices encoded by `encoder`.
+/// [`compile`] or, with a recipe, [`compile_quantized`]; `encoder` encodes the matrices where there is one.
 ///
 /// # Errors
 /// As [`compile_quantized`]; what the encoder refuses.
-pub fn compile_calibrated(
-    src: &Path,
-    out: &Path,
-    recipe: &Recipe,
-    encoder: &mut dyn MatrixEncoder,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<CompileReport, LoadError> {
-    compile_as(src, out, Some(recipe), Some(encoder), progress)
-}
-
-fn compile_as(
+pub fn compile_as(
     src: &Path,
     out: &Path,
     recipe: Option<&Recipe>,
@@ -395,9 +386,7 @@ impl<'a> Target<'a> {
 
     /// Compares free space, where the file system tells it, with what is needed.
     fn check_space(&self, needed: u64) -> Result<(), LoadError> {
-        let Ok(stat) = rustix::fs::statvfs(self.folder) else { return Ok(()) };
-        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-        if free < needed {
+        if let Some(free) = disk::free_space(self.folder).filter(|&free| free < needed) {
             return Err(LoadError::new(self.out, "not enough free space")
                 .numbers(format_args!("{needed} bytes"), format_args!("{free} bytes free")));
         }
@@ -466,13 +455,8 @@ impl Pending {
         };
         path.persist(out).map_err(|e| failed(e.error))?;
         // The rename itself must reach the disk. A file system that cannot sync folders says so here; the file is complete then.
-        if let Some(folder) = out.parent() {
-            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(|e| LoadError::io(out, "written and complete, but its folder cannot be synced", e))?;
-        }
-        Ok(())
+        disk::sync_folder(out)
+            .map_err(|e| LoadError::io(out, "written and complete, but its folder cannot be synced", e))
     }
 }
 

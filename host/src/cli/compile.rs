@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use serde_json::{Map, json};
 
-use crate::artifact::{self, Artifact, CompileReport, LoadMode, gguf};
+use crate::artifact::{self, Artifact, CompileReport, LoadMode, MatrixEncoder, gguf};
 use crate::calibrate::Calibration;
 use crate::quant::compensate::is_compensated;
 use crate::quant::{Choice, Recipe, Scheme};
-use crate::text::{Special, Tokenizer};
 
 use super::error::{CliError, CliResult};
 use super::inspect::scheme_counts;
+use super::model::{no_tokenizer, tokenizer};
 use super::output::{Ui, Unit, bytes};
-use super::text_input;
+use super::scored::{encode, read_ids};
 
 /// Compile a Hugging Face folder or a GGUF file to a .zynfer file
 ///
@@ -57,11 +57,8 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     };
     let mut progress = ui.progress("compile", Unit::Bytes);
     let update = &mut |done, total| progress.update(done, total);
-    let report = match (recipe, &mut calibration) {
-        (None, _) => artifact::compile(&args.src, &args.out, update)?,
-        (Some(recipe), None) => artifact::compile_quantized(&args.src, &args.out, &recipe, update)?,
-        (Some(recipe), Some(by)) => artifact::compile_calibrated(&args.src, &args.out, &recipe, by, update)?,
-    };
+    let encoder = calibration.as_mut().map(|by| by as &mut dyn MatrixEncoder);
+    let report = artifact::compile_as(&args.src, &args.out, recipe.as_ref(), encoder, update)?;
     drop(progress);
     for note in &report.notes {
         ui.note(note);
@@ -118,16 +115,9 @@ fn calibration(args: &Args, recipe: &Recipe, ui: &Ui) -> CliResult<Option<Calibr
         )));
     }
     let artifact = Artifact::open(&args.src, LoadMode::Mmap)?;
-    let ids = match (&args.calibrate, &args.calibrate_ids_u16) {
-        (Some(file), _) => {
-            let tokenizer = artifact.tokenizer_json().ok_or_else(|| {
-                CliError::failed(format!("{}: no tokenizer.json, --calibrate-ids-u16 needs none", args.src.display()))
-            })?;
-            Tokenizer::from_bytes(tokenizer)?.encode(&text_input::read_text(file)?, Special::Parse)?
-        }
-        (_, Some(file)) => text_input::read_ids_u16(file)?,
-        _ => Vec::new(),
-    };
+    let ids = read_ids(args.calibrate.as_deref(), args.calibrate_ids_u16.as_deref(), |text| {
+        encode(&tokenizer(&artifact)?.ok_or_else(|| no_tokenizer(&artifact))?, text)
+    })?;
     let calibration = Calibration::new(artifact, &ids).map_err(CliError::failed)?;
     ui.say(&format!("calibrating by {} of {} tokens", calibration.tokens(), ids.len()));
     Ok(Some(calibration))

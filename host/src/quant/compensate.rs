@@ -21,6 +21,16 @@ const MOMENT_ROWS: usize = 8;
 /// Independent sums of a dot product.
 const LANES: usize = 16;
 
+/// A moment that is infinite or no number: so were some of the inputs, and nothing can be chosen by it.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("the second moment of column {column} is {value}, a finite number expected")]
+pub struct MomentNotFinite {
+    /// The first such column.
+    pub column: usize,
+    /// Its moment.
+    pub value: f64,
+}
+
 /// Second moments `Σ xᵀx` of the inputs of a matrix, `[K, K]`.
 #[derive(Debug, Clone)]
 pub struct Moments {
@@ -45,9 +55,15 @@ impl Moments {
 
     /// The factor that compensates by them. `damping`, above 0, is added to the diagonal as a part of its mean: the less it is, the more is
     /// believed of what the inputs say about how columns go together.
-    pub fn factor(&self, damping: f64) -> Factor {
+    ///
+    /// # Errors
+    /// A column whose moment is not finite. No product of two columns is larger than the larger of theirs.
+    pub fn factor(&self, damping: f64) -> Result<Factor, MomentNotFinite> {
         let k = self.k;
         let diagonal = |i: usize| self.sums[i * k + i];
+        if let Some(column) = (0..k).find(|i| !diagonal(*i).is_finite()) {
+            return Err(MomentNotFinite { column, value: diagonal(column) });
+        }
         let mut order: Vec<usize> = (0..k).collect();
         order.sort_by(|a, b| diagonal(*b).total_cmp(&diagonal(*a)).then(a.cmp(b)));
         let mean = (0..k).map(diagonal).sum::<f64>() / k as f64;
@@ -62,7 +78,7 @@ impl Moments {
             row[i] += added;
         });
         eliminate(&mut rows, k);
-        Factor { order, rows }
+        Ok(Factor { order, rows })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Rows of f32 into codes and scales. Each group is encoded by itself, so the same row gives the same bytes wherever it stands and on
 //! however many threads. Which scheme a matrix gets, and where its bytes go, is decided elsewhere.
 //!
-//! The default search minimises the squared error of a group: a grid of scales around the largest element's; for the codes that each of them gives, the best scale in closed form; the best of these, rounded to
-//! f16; and codes and scale once more from each other while that helps.
+//! The default search minimises the squared error of a group: a grid of scales around the largest element's; for the codes that each of them
+//! gives, the best scale in closed form; the best of these, rounded to f16; and codes and scale once more from each other while that helps.
 
 use half::f16;
 use pulp::{Simd, WithSimd};
@@ -47,20 +47,24 @@ impl Encoded {
         Ok(())
     }
 
-    /// Puts the parts of a whole matrix where its layout has them; what lies between stays as it is.
-    pub fn copy_to(&self, layout: &Layout, object: &mut [u8]) {
+    /// The parts of a whole matrix where its layout has them, zeros between: the first [`Layout::bytes`] bytes of whole words.
+    pub fn object(&self, layout: &Layout) -> Vec<u32> {
+        let mut words = vec![0u32; layout.bytes.div_ceil(4)];
+        let object: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
         for (range, part) in
             [(&layout.codes, &self.codes), (&layout.scales, &self.scales), (&layout.minimums, &self.minimums)]
         {
             object[range.clone()].copy_from_slice(part);
         }
+        words
     }
 }
 
-/// Encodes `rows`, `[R, K]` row-major, on the current rayon pool. [`Scheme::Bf16`] rounds to bfloat16 and has no scales.
+/// Encodes `rows`, `[R, K]` row-major, on the current rayon pool. [`Scheme::Bf16`] rounds to bfloat16 and has no scales. A scale that its type
+/// cannot hold comes out infinite: [`Encoded::check_finite`] finds it.
 ///
 /// # Errors
-/// A scheme that has no encoder; a K that it does not take; an element that is not finite; a scale that its type cannot hold. Indices count from `rows`' first.
+/// A scheme that has no encoder; a K that it does not take; an element that is not finite, by its index in `rows`.
 pub fn encode(scheme: Scheme, search: Search, rows: &[f32], k: usize) -> Result<Encoded, SchemeError> {
     let n = rows.len() / k.max(1);
     if scheme.is_only_kept() {
@@ -73,7 +77,6 @@ pub fn encode(scheme: Scheme, search: Search, rows: &[f32], k: usize) -> Result<
         scales: vec![0; layout.scales.len()],
         minimums: vec![0; layout.minimums.len()],
     };
-    let per_row = scheme.scales_per_row(k);
     let scale_bytes = scheme.scale_row_bytes(k).max(1);
     // Schemes without scales or minimums still need as many empty slices as there are rows.
     let mut no_scales: Vec<&mut [u8]> = encoded.scales.chunks_exact_mut(scale_bytes).collect();
@@ -87,12 +90,8 @@ pub fn encode(scheme: Scheme, search: Search, rows: &[f32], k: usize) -> Result<
             if let Some(at) = x.iter().position(|x| !x.is_finite()) {
                 return Err(SchemeError::NotFinite { what: "element", index: row * k + at, value: x[at].to_string() });
             }
-            let found = arch().dispatch(Row { scheme, search, x, codes, scales, minimums });
-            found.map_err(|(what, at, value)| SchemeError::NotFinite {
-                what,
-                index: row * per_row + at,
-                value: value.to_string(),
-            })
+            arch().dispatch(Row { scheme, search, x, codes, scales, minimums });
+            Ok(())
         },
     )?;
     Ok(encoded)
@@ -108,14 +107,11 @@ struct Row<'a> {
     minimums: &'a mut [u8],
 }
 
-/// What does not fit its type: `scale` or `minimum`, its index in the row, its value.
-type TooLarge = (&'static str, usize, f32);
-
 impl WithSimd for Row<'_> {
-    type Output = Result<(), TooLarge>;
+    type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) -> Self::Output {
+    fn with_simd<S: Simd>(self, _simd: S) {
         let Self { scheme, search, x, codes, scales, minimums } = self;
         match scheme {
             Scheme::Bf16 => {
@@ -127,19 +123,19 @@ impl WithSimd for Row<'_> {
                 let scale = fp8_scale(x, search);
                 let inverse = inverse(scale);
                 codes.iter_mut().zip(x).for_each(|(code, x)| *code = fp8::from_f32(x * inverse));
-                put_f32(scales, scale)?;
+                scales.copy_from_slice(&scale.to_le_bytes());
             }
             Scheme::Int8Row => {
                 let scale = signed_scale(x, &INT8, search, |scale| scale);
                 put_int8(codes, x, scale);
-                put_f32(scales, scale)?;
+                scales.copy_from_slice(&scale.to_le_bytes());
             }
             Scheme::Int8(group) => {
                 let groups = x.chunks_exact(group).zip(codes.chunks_exact_mut(group));
                 for (index, (x, codes)) in groups.enumerate() {
                     let scale = signed_scale(x, &INT8, search, to_f16);
                     put_int8(codes, x, scale);
-                    put_f16(scales, "scale", index, scale)?;
+                    put_f16(scales, index, scale);
                 }
             }
             Scheme::Int4(group) => {
@@ -148,7 +144,7 @@ impl WithSimd for Row<'_> {
                     let scale = signed_scale(x, &INT4, search, to_f16);
                     let inverse = inverse(scale);
                     put_nibbles(codes, x, |x| INT4.code(x * inverse) + 8.0);
-                    put_f16(scales, "scale", index, scale)?;
+                    put_f16(scales, index, scale);
                 }
             }
             Scheme::Int4Min(group) => {
@@ -157,15 +153,14 @@ impl WithSimd for Row<'_> {
                     let (scale, minimum) = scale_and_minimum(x, search);
                     let inverse = inverse(scale);
                     put_nibbles(codes, x, |x| nibble((x - minimum) * inverse));
-                    put_f16(scales, "scale", index, scale)?;
-                    put_f16(minimums, "minimum", index, minimum)?;
+                    put_f16(scales, index, scale);
+                    put_f16(minimums, index, minimum);
                 }
             }
             Scheme::Int8Min(_) | Scheme::Int8K(_) | Scheme::Int8MinK(_) | Scheme::Int4MinK(_) => {
                 unreachable!("refused before")
             }
         }
-        Ok(())
     }
 }
 
@@ -406,12 +401,6 @@ fn put_nibbles(codes: &mut [u8], x: &[f32], code: impl Fn(f32) -> f32) {
     }
 }
 
-fn put_f32(scales: &mut [u8], scale: f32) -> Result<(), TooLarge> {
-    scales.copy_from_slice(&scale.to_le_bytes());
-    if scale.is_finite() { Ok(()) } else { Err(("scale", 0, scale)) }
-}
-
-fn put_f16(table: &mut [u8], what: &'static str, index: usize, value: f32) -> Result<(), TooLarge> {
+fn put_f16(table: &mut [u8], index: usize, value: f32) {
     table[2 * index..][..2].copy_from_slice(&f16::from_f32(value).to_le_bytes());
-    if value.is_finite() { Ok(()) } else { Err((what, index, value)) }
 }

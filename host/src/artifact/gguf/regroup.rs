@@ -39,8 +39,9 @@ fn put_offsets(out: &mut Vec<u8>, block: &[u8], at: usize, lower: impl Iterator<
     put_levels(out, &[block[at], block[at + 1] ^ 0x80], 0, lower);
 }
 
-pub(super) fn q4_0(blocks: &[u8], out: &mut Encoded) {
-    each(blocks, |block: &[u8; 18]| {
+/// Blocks that are a scale and then codes as ours are: those of Q4_0 and of Q8_0.
+pub(super) fn scale_then_codes<const BYTES: usize>(blocks: &[u8], out: &mut Encoded) {
+    each(blocks, |block: &[u8; BYTES]| {
         out.scales.extend(&block[..2]);
         out.codes.extend(&block[2..]);
     });
@@ -66,13 +67,6 @@ pub(super) fn q5_1(blocks: &[u8], out: &mut Encoded) {
         out.scales.extend(&block[..2]);
         out.minimums.extend(&block[2..4]);
         put_codes(out, 32, |i| (nibble(&block[8..], i) | fifth_bit(&block[4..8], i)) as i8);
-    });
-}
-
-pub(super) fn q8_0(blocks: &[u8], out: &mut Encoded) {
-    each(blocks, |block: &[u8; 34]| {
-        out.scales.extend(&block[..2]);
-        out.codes.extend(&block[2..]);
     });
 }
 

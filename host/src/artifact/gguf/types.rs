@@ -43,11 +43,11 @@ impl Row {
 const ROWS: &[Row] = &[
     row(0, "F32", 1, 4, Some(blocks::f32)),
     row(1, "F16", 1, 2, Some(blocks::f16)),
-    row(2, "Q4_0", 32, 18, Some(blocks::q4_0)).kept(Scheme::Int4(32), regroup::q4_0),
+    row(2, "Q4_0", 32, 18, Some(blocks::q4_0)).kept(Scheme::Int4(32), regroup::scale_then_codes::<18>),
     row(3, "Q4_1", 32, 20, Some(blocks::q4_1)).kept(Scheme::Int4Min(32), regroup::q4_1),
     row(6, "Q5_0", 32, 22, Some(blocks::q5_0)).kept(Scheme::Int8(32), regroup::q5_0),
     row(7, "Q5_1", 32, 24, Some(blocks::q5_1)).kept(Scheme::Int8Min(32), regroup::q5_1),
-    row(8, "Q8_0", 32, 34, Some(blocks::q8_0)).kept(Scheme::Int8(32), regroup::q8_0),
+    row(8, "Q8_0", 32, 34, Some(blocks::q8_0)).kept(Scheme::Int8(32), regroup::scale_then_codes::<34>),
     row(9, "Q8_1", 32, 40, None),
     row(10, "Q2_K", 256, 84, Some(k_blocks::q2_k)).kept(Scheme::Int8MinK(16), regroup::q2_k),
     row(11, "Q3_K", 256, 110, Some(k_blocks::q3_k)).kept(Scheme::Int8K(16), regroup::q3_k),
