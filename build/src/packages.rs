@@ -1,4 +1,4 @@
-//! Debian packages that tests use as judges, or that build one. The product never needs them.
+//! Debian packages that tests use as judges, that build one, or that fetch a model from PyPI. The product needs none but pip, in `pull`.
 
 use crate::{Outcome, process, say};
 use std::path::Path;
@@ -14,6 +14,10 @@ const PACKAGES: &[(&str, There)] = &[
     ("libamdhip64-dev", || Path::new("/usr/include/hip/hip_runtime_api.h").exists()),
     ("gcc", || process::found("cc")),
     ("npm", || process::found("npm")),
+];
+
+/// What `zynfer pull` runs to fetch a wheel.
+const PYPI: &[(&str, There)] = &[
     ("python3", || process::found("python3")),
     ("python3-pip", || process::output(Command::new("python3").args(["-m", "pip", "--version"])).is_ok()),
 ];
@@ -26,7 +30,13 @@ const PEERS: &[(&str, There)] = &[
 
 /// Installs what tests judge by and is missing, as root or through sudo; else says which command to run.
 pub fn ensure() -> Outcome {
-    install("the tests judge by", PACKAGES)
+    install("the tests judge by", PACKAGES)?;
+    ensure_pypi()
+}
+
+/// The same for what fetches from PyPI.
+pub fn ensure_pypi() -> Outcome {
+    install("fetches from PyPI", PYPI)
 }
 
 /// The same for what builds llama.cpp.

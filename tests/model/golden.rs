@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::Value;
 use zynfer::{
-    engine::{Engine, Flow, NoText, Request},
+    engine::{Engine, Flow, NoText, Request, windows::Windows},
     model::forward::forward_observed,
 };
 use zynfer_tests::tolerances::*;
@@ -116,7 +116,8 @@ pub fn check_validation(engine: &mut Engine, ids: &[u32], golden: &Value, window
     let window = expected["window"].as_u64().unwrap() as usize;
     let recorded: Vec<f64> =
         expected["per_window_mean_nll"].as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect();
-    let result = engine.perplexity(ids, window, Some(windows), &mut |_| Flow::Continue).unwrap();
+    let asked = Windows::new(ids, window, Some(windows)).unwrap();
+    let result = engine.perplexity(&asked, &mut |_| Flow::Continue).unwrap();
     assert_eq!(result.tokens_scored, windows * (window - 1));
     assert_eq!(result.window_mean_nll.len(), windows);
     // A relative error of the perplexity is an absolute one of the mean.

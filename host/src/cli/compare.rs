@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::artifact::Artifact;
 use crate::engine::compare::{Comparison, Position, compare};
 use crate::engine::perplexity::Perplexity;
 use crate::engine::windows::Windows;
+use crate::model::kv::KvFormats;
 use crate::text::Tokenizer;
 
 use super::error::{CliError, CliResult};
-use super::model::{BackendArgs, Load, Model};
+use super::model::{BackendArgs, Load, Model, no_tokenizer, tokenizer};
 use super::output::Ui;
 use super::scored::{ScoredArgs, encode, watched};
 
@@ -44,48 +46,47 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let (a, b) = (Model::open(&args.a, args.load, ui)?, Model::open(&args.b, args.load, ui)?);
-    let tokenizer = one_vocabulary(&a, &b, ui)?;
-    let ids = args.scored.ids(|text| same_ids(&a, &b, text))?;
+    let [of_a, of_b] = [tokenizer(&a.artifact)?, tokenizer(&b.artifact)?];
+    let sides = [(&a.artifact, of_a.as_ref()), (&b.artifact, of_b.as_ref())];
+    one_vocabulary(sides, ui)?;
+    let ids = args.scored.ids(|text| same_ids(sides, text))?;
     let windows = args.scored.windows(&ids)?;
     let load = |model: Model| {
-        let context = model.context(&args.backend, args.scored.window)?;
+        let context = model.context(&args.backend, windows.window())?;
         CliResult::Ok(model.load(&args.backend, context, ui)?.engine)
     };
     let (mut a, mut b) = (load(a)?, load(b)?);
     let (result, interrupted) = watched(ui, "compare", |on_event| compare(&mut a, &mut b, &windows, on_event))?;
-    let told = Told { args, windows, tokenizer: tokenizer.as_ref(), backend: a.backend(), result: &result };
+    let (tokenizer, backend, kv) = (of_a.as_ref().or(of_b.as_ref()), a.backend(), a.kv_formats());
+    let told = Told { args, windows, tokenizer, backend, kv, result: &result };
     if args.json { ui.out_json(&told.json()) } else { told.text(ui) }?;
     // What was measured before Ctrl-C is told, and said to be not all.
     if interrupted { Err(CliError::Interrupted) } else { Ok(()) }
 }
 
+/// Of each model what its ids are known by, with a tokenizer where it has one.
+type Sides<'s> = [(&'s Artifact, Option<&'s Tokenizer>); 2];
+
 /// Refuses models whose ids mean different tokens. A model without a tokenizer is known by its number of rows alone.
-fn one_vocabulary(a: &Model, b: &Model, ui: &Ui) -> CliResult<Option<Tokenizer>> {
-    let rows = [a, b].map(|model| model.artifact.config().vocab_size);
+fn one_vocabulary(sides: Sides<'_>, ui: &Ui) -> CliResult<()> {
+    let rows = sides.map(|(artifact, _)| artifact.config().vocab_size);
     if rows[0] != rows[1] {
-        return Err(differ(a, b, "vocab_size", rows.map(|rows| rows.to_string())));
+        return Err(differ(sides, "vocab_size", rows.map(|rows| rows.to_string())));
     }
-    let [first, second] = [a, b].map(|model| model.artifact.tokenizer_json().map(|_| model.tokenizer()).transpose());
-    let (first, second) = match (first?, second?) {
-        (Some(first), Some(second)) => (first, second),
-        (one, other) => {
-            ui.note("not both models have a tokenizer: that an id is the same token to both is taken on trust");
-            return Ok(one.or(other));
-        }
+    let [(_, Some(first)), (_, Some(second))] = sides else {
+        ui.note("not both models have a tokenizer: that an id is the same token to both is taken on trust");
+        return Ok(());
     };
     let differs = (0..rows[0] as u32).find(|&id| first.piece(id) != second.piece(id));
-    match differs {
-        None => Ok(Some(first)),
-        Some(id) => {
-            let pieces = [&first, &second].map(|t| t.piece(id).map_or("no token".into(), |piece| format!("{piece:?}")));
-            Err(differ(a, b, &format!("tokenizer, id {id}"), pieces))
-        }
-    }
+    let Some(id) = differs else { return Ok(()) };
+    let pieces = [first, second].map(|t| t.piece(id).map_or("no token".into(), |piece| format!("{piece:?}")));
+    Err(differ(sides, &format!("tokenizer, id {id}"), pieces))
 }
 
 /// Ids of `text`, which both tokenizers must cut alike: the same vocabulary may come with other merges.
-fn same_ids(a: &Model, b: &Model, text: &str) -> CliResult<Vec<u32>> {
-    let ids = [encode(&a.tokenizer()?, text)?, encode(&b.tokenizer()?, text)?];
+fn same_ids(sides: Sides<'_>, text: &str) -> CliResult<Vec<u32>> {
+    let [a, b] = sides.map(|(artifact, tokenizer)| encode(tokenizer.ok_or_else(|| no_tokenizer(artifact))?, text));
+    let ids = [a?, b?];
     let [first, second] = &ids;
     let common = first.iter().zip(second).take_while(|(a, b)| a == b).count();
     if common == first.len().max(second.len()) {
@@ -93,12 +94,12 @@ fn same_ids(a: &Model, b: &Model, text: &str) -> CliResult<Vec<u32>> {
         return Ok(first);
     }
     let there = ids.each_ref().map(|ids| ids.get(common).map_or("the end".into(), u32::to_string));
-    Err(differ(a, b, &format!("tokenizer, token {common} of the text"), there))
+    Err(differ(sides, &format!("tokenizer, token {common} of the text"), there))
 }
 
 /// Only like can be compared.
-fn differ(a: &Model, b: &Model, what: &str, [of_a, of_b]: [String; 2]) -> CliError {
-    let [a, b] = [a, b].map(|model| model.artifact.path().display());
+fn differ(sides: Sides<'_>, what: &str, [of_a, of_b]: [String; 2]) -> CliError {
+    let [a, b] = sides.map(|(artifact, _)| artifact.path().display());
     CliError::failed(format!("{what}: {of_a} in {a}, {of_b} in {b}; only models of one vocabulary can be compared"))
 }
 
@@ -108,6 +109,7 @@ struct Told<'t> {
     windows: Windows<'t>,
     tokenizer: Option<&'t Tokenizer>,
     backend: &'static str,
+    kv: KvFormats,
     result: &'t Comparison,
 }
 
@@ -141,8 +143,9 @@ impl Told<'_> {
             ))?;
         }
         ui.aside(&format!(
-            "{}: {count} tokens in {} windows of {}, {} ids unused",
+            "{}, KV cache {}: {count} tokens in {} windows of {}, {} ids unused",
             self.backend,
+            self.kv,
             a.window_mean_nll.len(),
             a.window,
             a.ids_unused
@@ -168,6 +171,7 @@ impl Told<'_> {
             "tokens_scored": a.tokens_scored,
             "ids_unused": a.ids_unused,
             "backend": self.backend,
+            "kv": self.kv.to_string(),
         })
     }
 

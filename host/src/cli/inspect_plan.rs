@@ -1,53 +1,45 @@
 //! `zynfer inspect --plan`: what a model takes in memory, part by part, what is free, and the longest context that fits. The plan is the
 //! backend's own, the one it checks before it loads; nothing is loaded here.
 
-use std::ffi::OsString;
-
 use serde_json::{Map, json};
 
 use crate::artifact::{Artifact, LoadMode, gguf};
 use crate::cpu::{self, CpuOptions};
 use crate::gpu::{self, GpuKind};
 use crate::model::config::ModelConfig;
-use crate::model::kv::KvFormats;
 use crate::model::memory::{self, Fit};
-use crate::model::weights::{Dtype, Weights};
-use crate::quant::{Choice, Scheme};
+use crate::model::random::RandomModel;
+use crate::model::weights::{Dtype, TensorSpec, Weights};
+use crate::quant::Scheme;
 
 use super::error::{CliError, CliResult};
-use super::model::{Backend, context, open_artifact};
+use super::model::{MachineArgs, context, open_artifact};
 use super::output::{Look, Ui, bytes};
 use super::subject::SubjectArgs;
 use super::text_input;
 
-/// `--plan` and what it is made for. Defaults and variables are those of the commands that load.
+/// `--plan` and what it is made for. Without `--plan` a flag that only a plan takes is refused; of those that a variable may give, too,
+/// clap does not tell which it was.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Memory plan")]
+#[command(mut_args(of_plan))]
 pub(super) struct PlanArgs {
     /// Print what the model takes in memory, what is free, and the longest context that fits
     #[arg(long = "plan", id = "memory_plan", conflicts_with_all = ["verify", "tensors"])]
     asked: bool,
-    /// Longest context in tokens, as 4096 or 4k [default: 4096, or the model's if that is less]
-    #[arg(short = 'c', long, alias = "ctx-size", value_name = "TOKENS", value_parser = text_input::parse_count, requires = "memory_plan")]
-    context: Option<usize>,
-    /// How the KV cache is stored, as `zynfer run --help` has it
-    #[arg(long, env = "ZYNFER_KV", hide_env_values = true, value_name = "FORMAT", value_parser = str::parse::<KvFormats>)]
-    kv: Option<KvFormats>,
-    /// Where it would be loaded
-    #[arg(long, value_enum, env = "ZYNFER_BACKEND", default_value_t = Backend::Auto, hide_env_values = true, value_name = "NAME")]
-    backend: Backend,
-    /// Which GPU: a number, GPU-<id> or auto
-    #[arg(long, env = "ZYNFER_DEVICE", hide_env_values = true, default_value = "auto", value_name = "N")]
-    device: String,
     /// Assume so much free memory, as 32GiB, instead of asking the machine: for a card that is not there
     #[arg(long, value_name = "SIZE", value_parser = text_input::parse_size, requires = "memory_plan")]
     memory: Option<u64>,
-    /// AMD's HIP library, instead of searching for it
-    #[arg(long, value_name = "FILE")]
-    hip_library: Option<OsString>,
-    /// Threads of the CPU backend; 0 takes every core
-    #[arg(short = 't', long, default_value_t = 0, value_name = "N")]
-    threads: usize,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+fn of_plan(arg: clap::Arg) -> clap::Arg {
+    if ["ctx_size", "hip_library", "threads"].contains(&arg.get_id().as_str()) {
+        arg.requires("memory_plan")
+    } else {
+        arg
+    }
 }
 
 impl PlanArgs {
@@ -69,14 +61,14 @@ struct Planned {
 pub(super) fn run(subject: &SubjectArgs, args: &PlanArgs, as_json: bool, ui: &Ui) -> CliResult<()> {
     let planned = planned(subject, ui)?;
     let config = &planned.config;
-    let context = context(args.context, 0, config.max_position_embeddings)
-        .map_err(|error| error.about(|message| message.replace("--ctx-size", "--context")))?;
-    let kind = args.backend.kind(&args.device, args.hip_library.as_ref(), ui)?;
+    let machine = &args.machine;
+    let context = context(machine.ctx_size, 0, config.max_position_embeddings)?;
+    let kind = machine.kind(ui)?;
     let (place, free) = match (args.memory, kind) {
         (Some(memory), _) => ("memory as --memory assumes it".to_owned(), Some(memory)),
         (None, None) => ("this computer".to_owned(), cpu::available_memory()),
         (None, Some(kind)) => {
-            let found = gpu::free_memory(kind, &args.device, args.hip_library.as_ref());
+            let found = gpu::free_memory(kind, &machine.device, machine.hip_library.as_ref());
             let (device, free) = found.map_err(|error| {
                 CliError::from(error)
                     .about(|message| format!("{message}; --memory 32GiB plans for a card of that size"))
@@ -84,7 +76,7 @@ pub(super) fn run(subject: &SubjectArgs, args: &PlanArgs, as_json: bool, ui: &Ui
             (device, Some(free))
         }
     };
-    let fit = fit(&planned, args, kind, context, free)?;
+    let fit = fit(&planned, machine, kind, context, free)?;
     if as_json {
         return ui.out_json(&describe(&planned, args, kind, &place, &fit));
     }
@@ -96,41 +88,51 @@ pub(super) fn run(subject: &SubjectArgs, args: &PlanArgs, as_json: bool, ui: &Ui
 
 /// Opens what is planned for, as far as a plan needs.
 fn planned(subject: &SubjectArgs, ui: &Ui) -> CliResult<Planned> {
-    if let Some((name, config, recipe)) = subject.shape()? {
-        let (mut weight_bytes, mut schemes) = (0, Vec::new());
-        for spec in Weights::new(&config).specs() {
-            let Choice::Scheme(scheme) = recipe.choice_of(&spec.name, &spec.shape, config.tie_word_embeddings) else {
-                return Err(CliError::usage("--quant source is for a file that has blocks, a shape has none"));
-            };
-            weight_bytes += Dtype::from(scheme).stored_bytes(&spec.shape).map_err(CliError::failed)?;
-            schemes.push(scheme);
-        }
-        return Ok(Planned { name: name.to_owned(), config, weight_bytes, schemes });
+    if let Some((name, config, scheme)) = subject.shape()? {
+        return of_shape(name.to_owned(), config, scheme);
     }
     let (path, load) = subject.file().expect("clap demands a model or a shape");
     if gguf::is_gguf(path) {
         let file = gguf::Gguf::open(path, LoadMode::Mmap)?;
-        let config = gguf::config(&file)?;
-        let elements = |shape: &[usize]| shape.iter().product::<usize>();
-        let weights = Weights::new(&config);
-        let weight_bytes = weights.specs().iter().map(|spec| 2 * elements(&spec.shape)).sum();
-        let schemes = vec![Scheme::Bf16; weights.specs().len()];
-        ui.note(&format!("{}: planned as `zynfer compile --quant bf16` writes it", path.display()));
-        return Ok(Planned { name: file.name(), config, weight_bytes, schemes });
+        let planned = of_shape(file.name(), gguf::config(&file)?, Scheme::Bf16)?;
+        let path = path.display();
+        ui.note(&format!("{path}: planned as `zynfer compile --quant bf16` writes it (--quant source takes less)"));
+        return Ok(planned);
     }
     let artifact: Artifact = open_artifact(path, load, ui)?;
-    let scheme = |name: &str| artifact.tensors().find(|tensor| tensor.name == name).map(|tensor| tensor.scheme);
-    let schemes = Weights::new(artifact.config()).specs().iter().map(|spec| scheme(&spec.name)).collect::<Option<_>>();
+    let scheme = |spec: &TensorSpec| {
+        let tensor = artifact.tensor(&spec.name);
+        tensor
+            .map(|tensor| tensor.scheme)
+            .ok_or_else(|| CliError::failed(format!("{}: {}: not there", path.display(), spec.name)))
+    };
     Ok(Planned {
         name: artifact.name().to_owned(),
         config: artifact.config().clone(),
         weight_bytes: artifact.weight_bytes() as usize,
-        schemes: schemes.ok_or_else(|| CliError::failed("the file lacks a tensor of its architecture"))?,
+        schemes: Weights::new(artifact.config()).specs().iter().map(scheme).collect::<CliResult<_>>()?,
     })
 }
 
+/// A model of this shape whose matrices are stored as `scheme`.
+fn of_shape(name: String, config: ModelConfig, scheme: Scheme) -> CliResult<Planned> {
+    let (mut weight_bytes, mut schemes) = (0, Vec::new());
+    for spec in Weights::new(&config).specs() {
+        let scheme = RandomModel::scheme_of(scheme, &spec.shape);
+        weight_bytes += Dtype::from(scheme).stored_bytes(&spec.shape).map_err(CliError::failed)?;
+        schemes.push(scheme);
+    }
+    Ok(Planned { name, config, weight_bytes, schemes })
+}
+
 /// The backend's plan for it.
-fn fit(planned: &Planned, args: &PlanArgs, kind: Option<GpuKind>, context: usize, free: Option<u64>) -> CliResult<Fit> {
+fn fit(
+    planned: &Planned,
+    args: &MachineArgs,
+    kind: Option<GpuKind>,
+    context: usize,
+    free: Option<u64>,
+) -> CliResult<Fit> {
     let config = &planned.config;
     if kind.is_none() {
         let kv = args.kv.unwrap_or(CpuOptions::KV);
@@ -149,9 +151,7 @@ fn backend(kind: Option<GpuKind>) -> &'static str {
 
 /// Bytes of keys and values of one token, in all layers.
 fn token_bytes(planned: &Planned, fit: &Fit) -> usize {
-    let config = &planned.config;
-    let head = fit.plan.kv.head_bytes(config.head_dim).unwrap_or(0); // the plan has counted more
-    config.num_hidden_layers * config.num_key_value_heads * head
+    fit.plan.kv.token_bytes(&planned.config).unwrap_or(0) // the plan has counted more
 }
 
 fn lines(planned: &Planned, kind: Option<GpuKind>, place: &str, fit: &Fit) -> Vec<(String, String)> {

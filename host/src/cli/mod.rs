@@ -1,7 +1,7 @@
 //! The command line: flags in, an answer on stdout, everything else on stderr, an exit code (0 done, 1 failed, 2 wrong usage, 3 defects
 //! found in a kernel, 130 interrupted). One file per command; shared are [`model`] (opening one), [`subject`] (what is measured),
-//! [`scored`] (text in
-//! windows), [`sampling`], [`chat_prompt`], [`generate`] and [`output`] (streams, colour, progress). Nothing is computed here.
+//! [`scored`] (text in windows), [`sampling`], [`chat_prompt`], [`generate`] and [`output`] (streams, colour, progress). Nothing is computed
+//! here.
 
 mod bench;
 mod chat;
@@ -45,7 +45,7 @@ const EXAMPLES: &str = "\
 Examples:
   zynfer pull qwen3-0.6b -o models/Qwen3-0.6B
   zynfer compile models/Qwen3-0.6B -o qwen3-0.6b.zynfer
-  zynfer compile Qwen3-0.6B-Q8_0.gguf --quant bf16 -o qwen3-0.6b.zynfer
+  zynfer compile Qwen3-0.6B-Q8_0.gguf --quant source -o qwen3-0.6b.zynfer
   zynfer run qwen3-0.6b.zynfer --chat --prompt 'Why is the sky blue?'
   zynfer run qwen3-0.6b.zynfer --prompt 'Once upon a time' --greedy --max-new 48 --json
   cat question.txt | zynfer run qwen3-0.6b.zynfer --chat --prompt-file -

@@ -55,7 +55,7 @@ pub(super) enum Load {
 
 /// `--backend`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Backend {
+enum Backend {
     /// The GPU if a supported one is there, else the CPU
     Auto,
     /// This machine's processor
@@ -68,7 +68,7 @@ pub(super) enum Backend {
 
 impl Backend {
     /// The GPU it is, if it is one. `auto` says in one line what it chose and why.
-    pub(super) fn kind(self, device: &str, hip_library: Option<&OsString>, ui: &Ui) -> CliResult<Option<GpuKind>> {
+    fn kind(self, device: &str, hip_library: Option<&OsString>, ui: &Ui) -> CliResult<Option<GpuKind>> {
         // A card that does not exist is another matter; a word that names none is wrong usage, whatever the backend.
         let selector: Selector = device.parse().map_err(CliError::usage)?;
         match self {
@@ -118,34 +118,42 @@ enum ActivationKind {
     Int8,
 }
 
-/// Where to compute.
+/// Which machine, and what is planned on it.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Machine")]
-pub(super) struct BackendArgs {
+pub(super) struct MachineArgs {
     /// Where to compute
     #[arg(long, value_enum, env = "ZYNFER_BACKEND", default_value_t = Backend::Auto, hide_env_values = true, value_name = "NAME")]
     backend: Backend,
+    /// Which GPU: a number, GPU-<id> or auto
+    #[arg(long, env = "ZYNFER_DEVICE", hide_env_values = true, default_value = "auto", value_name = "N")]
+    pub(super) device: String,
+    /// Longest context in tokens, as 4096 or 4k; at most the model's [default: 4096, or more where the prompt needs it]
+    #[arg(short = 'c', long, visible_alias = "context", value_name = "TOKENS", value_parser = text_input::parse_count)]
+    pub(super) ctx_size: Option<usize>,
+    /// How the KV cache is stored: f32 (the CPU backend alone), bf16, f16, int8 or fp8; keys and values apart as k=bf16,v=int8 [default: f32 on the CPU backend, bf16 on a GPU]
+    #[arg(long, env = "ZYNFER_KV", hide_env_values = true, value_name = "FORMAT", value_parser = str::parse::<KvFormats>)]
+    pub(super) kv: Option<KvFormats>,
+    /// AMD's HIP library, instead of searching for it
+    #[arg(long, value_name = "FILE")]
+    pub(super) hip_library: Option<OsString>,
+    /// Threads of the CPU backend; 0 takes every core
+    #[arg(short = 't', long, default_value_t = 0, value_name = "N")]
+    pub(super) threads: usize,
+}
+
+/// Where and how to compute.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Machine")]
+pub(super) struct BackendArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
     /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator and with quantized weights]
     #[arg(long, value_enum, env = "ZYNFER_PLAN", hide_env_values = true, value_name = "PLAN")]
     plan: Option<DecodeBy>,
-    /// Which GPU: a number, GPU-<id> or auto
-    #[arg(long, env = "ZYNFER_DEVICE", hide_env_values = true, default_value = "auto", value_name = "N")]
-    device: String,
-    /// Longest context in tokens, as 4096 or 4k; at most the model's [default: 4096, or more where the prompt needs it]
-    #[arg(short = 'c', long, value_name = "TOKENS", value_parser = text_input::parse_count)]
-    ctx_size: Option<usize>,
-    /// How the KV cache is stored: f32 (the CPU backend alone), bf16, f16, int8 or fp8; keys and values apart as k=bf16,v=int8 [default: f32 on the CPU backend, bf16 on a GPU]
-    #[arg(long, env = "ZYNFER_KV", hide_env_values = true, value_name = "FORMAT", value_parser = str::parse::<KvFormats>)]
-    kv: Option<KvFormats>,
-    /// AMD's HIP library, instead of searching for it
-    #[arg(long, value_name = "FILE")]
-    hip_library: Option<OsString>,
     /// What the CPU backend multiplies quantized weights with: f32, or 8 bits with a scale per token and 32 elements
     #[arg(long, value_enum, default_value_t = ActivationKind::F32, value_name = "KIND")]
     activations: ActivationKind,
-    /// Threads of the CPU backend; 0 takes every core
-    #[arg(short = 't', long, default_value_t = 0, value_name = "N")]
-    threads: usize,
 }
 
 /// A model whose text can be read; its weights are not touched yet.
@@ -161,11 +169,21 @@ pub(super) struct Loaded {
     pub(super) load: Duration,
 }
 
+impl MachineArgs {
+    /// The GPU that is meant, if one is ([`Backend::kind`]).
+    pub(super) fn kind(&self, ui: &Ui) -> CliResult<Option<GpuKind>> {
+        self.backend.kind(&self.device, self.hip_library.as_ref(), ui)
+    }
+}
+
 impl BackendArgs {
     /// The emulator, for a command that needs its counters; `auto` means it too.
     pub(super) fn only_emulator(&self, command: &str) -> CliResult<Self> {
-        match self.backend {
-            Backend::Auto | Backend::Emulator => Ok(Self { backend: Backend::Emulator, ..self.clone() }),
+        match self.machine.backend {
+            Backend::Auto | Backend::Emulator => {
+                let machine = MachineArgs { backend: Backend::Emulator, ..self.machine.clone() };
+                Ok(Self { machine, ..self.clone() })
+            }
             Backend::Cpu | Backend::AmdHip => {
                 Err(CliError::usage(format!("{command} counts machine code: only --backend emulator can do that")))
             }
@@ -174,18 +192,18 @@ impl BackendArgs {
 
     /// Whether the emulator was named.
     pub(super) fn is_emulator(&self) -> bool {
-        self.backend == Backend::Emulator
+        self.machine.backend == Backend::Emulator
     }
 
     /// `--ctx-size`.
     pub(super) fn asked_context(&self) -> Option<usize> {
-        self.ctx_size
+        self.machine.ctx_size
     }
 }
 
 impl ModelArgs {
     /// The path the user gave.
-    pub(super) fn path(&self) -> &Path {
+    fn path(&self) -> &Path {
         let path = self.model.as_deref().or(self.model_flag.as_deref());
         path.expect("clap demands one of the two")
     }
@@ -212,6 +230,22 @@ pub(super) fn open_artifact(path: &Path, load: Load, ui: &Ui) -> CliResult<Artif
     Ok(artifact)
 }
 
+/// A model's tokenizer, if it has one; it must not know more ids than the model has rows.
+pub(super) fn tokenizer(artifact: &Artifact) -> CliResult<Option<Tokenizer>> {
+    let Some(json) = artifact.tokenizer_json() else { return Ok(None) };
+    let tokenizer = Tokenizer::from_bytes(json)?;
+    let (ids, rows) = (tokenizer.vocab_size(), artifact.config().vocab_size);
+    if ids > rows {
+        return Err(CliError::failed(format!("tokenizer.json: {ids} ids, but the model's vocab_size is {rows}")));
+    }
+    Ok(Some(tokenizer))
+}
+
+/// Text was given to a model without one.
+pub(super) fn no_tokenizer(artifact: &Artifact) -> CliError {
+    CliError::failed(format!("{}: has no tokenizer, so text cannot be used", artifact.path().display()))
+}
+
 impl Model {
     /// Opens and checks the one at `path`.
     pub(super) fn open(path: &Path, load: Load, ui: &Ui) -> CliResult<Self> {
@@ -221,23 +255,12 @@ impl Model {
 
     /// Its tokenizer.
     pub(super) fn tokenizer(&self) -> CliResult<Tokenizer> {
-        let Some(json) = self.artifact.tokenizer_json() else {
-            return Err(CliError::failed(format!(
-                "{}: has no tokenizer, so text cannot be used",
-                self.artifact.path().display()
-            )));
-        };
-        let tokenizer = Tokenizer::from_bytes(json)?;
-        let (ids, rows) = (tokenizer.vocab_size(), self.artifact.config().vocab_size);
-        if ids > rows {
-            return Err(CliError::failed(format!("tokenizer.json: {ids} ids, but the model's vocab_size is {rows}")));
-        }
-        Ok(tokenizer)
+        tokenizer(&self.artifact)?.ok_or_else(|| no_tokenizer(&self.artifact))
     }
 
     /// The context to plan for, where a command needs `wanted` tokens.
     pub(super) fn context(&self, backend: &BackendArgs, wanted: usize) -> CliResult<usize> {
-        context(backend.ctx_size, wanted, self.artifact.config().max_position_embeddings)
+        context(backend.asked_context(), wanted, self.artifact.config().max_position_embeddings)
     }
 
     /// Loads it for a context of `context` tokens.
@@ -293,7 +316,8 @@ pub(super) fn open_backend(
     context: usize,
     ui: &Ui,
 ) -> CliResult<Box<dyn Ops>> {
-    let Some(kind) = args.backend.kind(&args.device, args.hip_library.as_ref(), ui)? else {
+    let machine = &args.machine;
+    let Some(kind) = machine.kind(ui)? else {
         if let Some(plan) = args.plan.filter(|plan| *plan != DecodeBy::Unfused) {
             let name =
                 clap::ValueEnum::to_possible_value(&plan).map_or_else(String::new, |name| name.get_name().into());
@@ -303,8 +327,8 @@ pub(super) fn open_backend(
             ActivationKind::F32 => Activations::F32,
             ActivationKind::Int8 => Activations::Int8,
         };
-        let kv = args.kv.unwrap_or(CpuOptions::KV);
-        let options = CpuOptions { threads: args.threads, activations, kv, ..CpuOptions::new(context) };
+        let kv = machine.kv.unwrap_or(CpuOptions::KV);
+        let options = CpuOptions { threads: machine.threads, activations, kv, ..CpuOptions::new(context) };
         let backend = CpuBackend::new(config, weights, source, options);
         return Ok(Box::new(backend.map_err(CliError::failed)?));
     };
@@ -324,9 +348,9 @@ pub(super) fn open_backend(
             DecodeBy::Unfused
         }
     };
-    let (hip_library, decode, kv) = (args.hip_library.clone(), plan.plan(), args.kv.unwrap_or(gpu::plan::KV));
+    let (hip_library, decode, kv) = (machine.hip_library.clone(), plan.plan(), machine.kv.unwrap_or(gpu::plan::KV));
     let options = gpu::Options { hip_library, decode, kv, ..gpu::Options::new(context)? };
-    let opened = gpu::open(kind, &args.device, config, weights, source.as_ref(), &options)?;
+    let opened = gpu::open(kind, &machine.device, config, weights, source.as_ref(), &options)?;
     for note in &opened.notes {
         ui.aside(note);
     }

@@ -26,10 +26,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let model = args.model.open(ui)?;
     let ids = args.scored.ids(|text| encode(&model.tokenizer()?, text))?;
-    let (window, most) = (args.scored.window, args.scored.windows);
-    let context = model.context(&args.backend, window)?;
+    let windows = args.scored.windows(&ids)?;
+    let context = model.context(&args.backend, windows.window())?;
     let mut engine = model.load(&args.backend, context, ui)?.engine;
-    let (result, interrupted) = watched(ui, "perplexity", |on_event| engine.perplexity(&ids, window, most, on_event))?;
+    let (result, interrupted) = watched(ui, "perplexity", |on_event| engine.perplexity(&windows, on_event))?;
     let (backend, kv) = (engine.backend(), engine.kv_formats());
     let windows = result.window_mean_nll.len();
     if args.json {

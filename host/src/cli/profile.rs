@@ -5,10 +5,7 @@ use serde_json::{Value, json};
 
 use crate::gpu::GpuKind;
 use crate::hip::Library;
-use crate::model::config::ModelConfig;
 use crate::model::forward::forward;
-use crate::model::kv::KvFormats;
-use crate::model::weights::Weights;
 
 use super::error::{CliError, CliResult};
 use super::model::{BackendArgs, context};
@@ -40,7 +37,7 @@ pub(super) struct Args {
 struct Pass {
     name: &'static str,
     tokens: usize,
-    /// Weights and cache, each once.
+    /// What it has to read or write whatever its kernels are: weights ([`super::subject::Subject::pass_bytes`]), keys and values, each once.
     minimum_bytes: u64,
     report: Value,
 }
@@ -59,8 +56,10 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     }
     let vocabulary = config.vocab_size as u32;
     let ids: Vec<u32> = (1..=args.prompt_tokens).map(|id| id % vocabulary).collect();
+    let weight_bytes = subject.pass_bytes();
     let mut engine = subject.load(&backend, context, ui)?;
     let kv = engine.kv_formats();
+    let token_bytes = kv.token_bytes(&config).unwrap_or(0) as u64; // loaded, so counted
     let library = GpuKind::Emulator.library(None).map_err(CliError::failed)?;
     let (ops, weights) = engine.parts();
     if prompt > ops.max_chunk() {
@@ -72,7 +71,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let prefill = Pass {
         name: "prefill",
         tokens: prompt,
-        minimum_bytes: minimum_bytes(&config, weights, kv, prompt),
+        minimum_bytes: weight_bytes + token_bytes * prompt as u64,
         report: counted(&library)?,
     };
     count(&library)?;
@@ -85,7 +84,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let decode = Pass {
         name: "decode",
         tokens: 1,
-        minimum_bytes: minimum_bytes(&config, weights, kv, prompt + 1),
+        minimum_bytes: weight_bytes + token_bytes * (prompt as u64 + 1),
         report: counted(&library)?,
     };
     if args.json {
@@ -118,18 +117,6 @@ fn counted(library: &Library) -> CliResult<Value> {
     let text = library.counted().unwrap_or_default();
     serde_json::from_str(&text)
         .map_err(|error| CliError::failed(format!("{}: its counters are no JSON: {error}", library.path().display())))
-}
-
-/// Bytes that a pass has to read or write whatever its kernels are: every matrix and norm once (the embedding table only where it is the
-/// output projection too), and keys and values of `positions` once.
-fn minimum_bytes(config: &ModelConfig, weights: &Weights, kv: KvFormats, positions: usize) -> u64 {
-    let elements = |shape: &[usize]| shape.iter().map(|&n| n as u64).product::<u64>();
-    let table = weights.spec(weights.embed_tokens);
-    let all: u64 = weights.specs().iter().map(|spec| elements(&spec.shape)).sum();
-    let gathered = if weights.embed_tokens == weights.lm_head { 0 } else { elements(&table.shape) };
-    let heads = config.num_hidden_layers as u64 * config.num_key_value_heads as u64;
-    let cached = kv.head_bytes(config.head_dim).unwrap_or(0) as u64; // loaded, so counted
-    2 * (all - gathered) + heads * cached * positions as u64
 }
 
 /// A table, the kernels with the largest estimates first.

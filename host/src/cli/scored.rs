@@ -1,12 +1,12 @@
-//! Text that is scored in windows: what `perplexity` and `compare` have in common.
+//! Text that is scored in windows: what `perplexity` and `compare` have in common; and text that may be given as ids, as to `compile`, too.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::engine::windows::Windows;
 use crate::engine::{EngineError, Event, Flow};
 use crate::text::{Special, Tokenizer};
 
-use super::error::{CliError, CliResult};
+use super::error::CliResult;
 use super::interrupt;
 use super::output::{Ui, Unit};
 use super::text_input;
@@ -28,20 +28,16 @@ pub(super) struct ScoredArgs {
     ids_u16: Option<PathBuf>,
     /// Ids per window
     #[arg(long, default_value_t = 512, value_name = "N")]
-    pub(super) window: usize,
+    window: usize,
     /// Score only the first N windows
     #[arg(long, value_name = "N")]
-    pub(super) windows: Option<usize>,
+    windows: Option<usize>,
 }
 
 impl ScoredArgs {
     /// The ids; `encode` makes them of a text.
     pub(super) fn ids(&self, encode: impl FnOnce(&str) -> CliResult<Vec<u32>>) -> CliResult<Vec<u32>> {
-        match (&self.text, &self.ids_u16) {
-            (_, Some(file)) => text_input::read_ids_u16(file),
-            (Some(file), None) => encode(&text_input::read_text(file)?),
-            (None, None) => Err(CliError::usage("--text or --ids-u16 is needed")),
-        }
+        read_ids(self.text.as_deref(), self.ids_u16.as_deref(), encode)
     }
 
     /// The windows of `ids` that are asked for.
@@ -50,12 +46,24 @@ impl ScoredArgs {
     }
 }
 
+/// The ids of one of the two files: `encode` makes them of a text.
+pub(super) fn read_ids(
+    text: Option<&Path>,
+    ids_u16: Option<&Path>,
+    encode: impl FnOnce(&str) -> CliResult<Vec<u32>>,
+) -> CliResult<Vec<u32>> {
+    match ids_u16 {
+        Some(file) => text_input::read_ids_u16(file),
+        None => encode(&text_input::read_text(text.expect("clap demands a text or ids"))?),
+    }
+}
+
 /// Ids of a text whose control tokens count.
 pub(super) fn encode(tokenizer: &Tokenizer, text: &str) -> CliResult<Vec<u32>> {
     Ok(tokenizer.encode(text, Special::Parse)?)
 }
 
-/// Runs `work` with a bar and until Ctrl-C: its result, and whether there would have been more.
+/// Runs `work` with a bar and until Ctrl-C: its result, and whether Ctrl-C was pressed.
 pub(super) fn watched<T>(
     ui: &Ui,
     what: &'static str,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::artifact::Artifact;
 use crate::engine::Engine;
 use crate::model::random::RandomModel;
-use crate::model::weights::{TensorSource, Weights};
+use crate::model::weights::{TensorSource, TensorSpec, Weights};
 use crate::model::{config::ModelConfig, registry};
-use crate::quant::{Recipe, Scheme};
+use crate::quant::Scheme;
 
 use super::error::{CliError, CliResult};
 use super::model::{BackendArgs, Load, context, open_artifact, open_backend};
@@ -57,15 +57,15 @@ impl SubjectArgs {
     }
 
     /// Name and configuration of the published shape, where it is one, and how its matrices are stored.
-    pub(super) fn shape(&self) -> CliResult<Option<(&str, ModelConfig, Recipe)>> {
+    pub(super) fn shape(&self) -> CliResult<Option<(&str, ModelConfig, Scheme)>> {
         let Some(name) = self.synthetic.as_deref() else { return Ok(None) };
-        Ok(Some((name, published(name)?, Recipe::new(self.quant.unwrap_or(Scheme::Bf16)))))
+        Ok(Some((name, published(name)?, self.quant.unwrap_or(Scheme::Bf16))))
     }
 
     /// Opens the file, or makes the weights.
     pub(super) fn open(&self, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
-        if let Some(name) = &self.synthetic {
-            return synthetic(name, self.quant.unwrap_or(Scheme::Bf16), backend, ui);
+        if let Some((name, config, scheme)) = self.shape()? {
+            return synthetic(name, config, scheme, backend, ui);
         }
         let (path, load) = self.file().expect("clap demands a model or a shape");
         let artifact = open_artifact(path, load, ui)?;
@@ -87,8 +87,7 @@ fn published(name: &str) -> CliResult<ModelConfig> {
     ModelConfig::published(name).ok_or_else(none)
 }
 
-fn synthetic(name: &str, scheme: Scheme, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
-    let config = published(name)?;
+fn synthetic(name: &str, config: ModelConfig, scheme: Scheme, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
     let weights = Weights::new(&config);
     let parameters = RandomModel::parameters(&weights);
     // A GPU backend copies them, and the emulator's device memory is this computer's.
@@ -103,8 +102,7 @@ fn synthetic(name: &str, scheme: Scheme, backend: &BackendArgs, ui: &Ui) -> CliR
     let mut source = RandomModel::new(&weights, SEED);
     let mut name = format!("{name} (random weights)");
     if scheme != Scheme::Bf16 {
-        let recipe = Recipe::new(scheme);
-        source.quantize(&recipe, config.tie_word_embeddings).map_err(CliError::failed)?;
+        source.quantize(scheme).map_err(CliError::failed)?;
         name = format!("{name} {scheme}");
     }
     let source = Arc::new(source);
@@ -114,8 +112,19 @@ fn synthetic(name: &str, scheme: Scheme, backend: &BackendArgs, ui: &Ui) -> CliR
 impl Subject {
     /// Bytes of all weights.
     pub(super) fn weight_bytes(&self) -> u64 {
-        let tensors = self.weights.specs().iter().filter_map(|spec| self.source.tensor(&spec.name));
-        tensors.map(|tensor| tensor.bytes.len() as u64).sum()
+        self.weights.specs().iter().map(|spec| self.tensor_bytes(spec)).sum()
+    }
+
+    /// Bytes of weights that a pass has to read whatever its kernels are: all, but of an embedding that is not the lm_head too, where
+    /// rows are gathered.
+    pub(super) fn pass_bytes(&self) -> u64 {
+        let (table, head) = (self.weights.embed_tokens, self.weights.lm_head);
+        let gathered = if table == head { 0 } else { self.tensor_bytes(self.weights.spec(table)) };
+        self.weight_bytes() - gathered
+    }
+
+    fn tensor_bytes(&self, spec: &TensorSpec) -> u64 {
+        self.source.tensor(&spec.name).map_or(0, |tensor| tensor.bytes.len() as u64)
     }
 
     /// The context for `wanted` tokens: no more than they need, unless the user asks for more.

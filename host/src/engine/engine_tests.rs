@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{windows::WindowPlan, *};
+use super::{windows::Windows, *};
 use crate::model::{
     family::Family,
     kv::{KvFormat, KvFormats},
@@ -373,7 +373,8 @@ fn perplexity_scores_all_but_the_first_id_of_each_window() {
     let right = -1.0 + (9.0 + 1f64.exp()).ln();
     for chunk in [1, 2, 3, 50] {
         let (mut engine, log) = scripted(100, chunk, 1, &[3]);
-        let result = engine.perplexity(&ids, 4, None, &mut |_| Flow::Continue).unwrap();
+        let windows = Windows::new(&ids, 4, None).unwrap();
+        let result = engine.perplexity(&windows, &mut |_| Flow::Continue).unwrap();
         assert_eq!((result.tokens_scored, result.ids_unused, result.window), (6, 2, 4));
         // One of the six targets is not the favoured token.
         let expected = [right, right + 1.0 / 3.0];
@@ -392,37 +393,16 @@ fn perplexity_scores_all_but_the_first_id_of_each_window() {
 fn perplexity_refuses_what_it_cannot_score() {
     let (mut engine, _) = scripted(10, 4, 1, &[]);
     let mut refuse = |ids: &[u32], window, most| {
-        engine.perplexity(ids, window, most, &mut |_| Flow::Continue).unwrap_err().to_string()
+        let windows = Windows::new(ids, window, most).map_err(EngineError::from);
+        windows.and_then(|windows| engine.perplexity(&windows, &mut |_| Flow::Continue)).unwrap_err().to_string()
     };
     assert_eq!(refuse(&[1; 9], 1, None), "window: 1 given, 2 or more expected");
     assert!(refuse(&[1; 7], 8, None).starts_with("window: 8 for 7 ids given"));
     assert!(refuse(&[1; 9], 4, Some(0)).starts_with("window: 4 for 9 ids given"));
     assert_eq!(refuse(&[1; 12], 12, None), "window: 12 ids given, the context of 10 holds windows of at most 11");
     assert_eq!(refuse(&[1, 1, 10, 1], 2, None), "prompt: token id 10 at index 2, the vocabulary holds 10");
-    let cancelled = engine.perplexity(&[1; 8], 4, None, &mut |_| Flow::Cancel);
+    let cancelled = engine.perplexity(&Windows::new(&[1; 8], 4, None).unwrap(), &mut |_| Flow::Cancel);
     assert_eq!(cancelled.unwrap_err().to_string(), "cancelled before the first result");
-}
-
-#[test]
-fn window_sizes_around_32_bits_are_counted_right() {
-    const QWEN3_VOCAB: usize = 151_936;
-    for (window, product) in [
-        (14_134, 2_147_311_488u64),
-        (14_135, 2_147_463_424),
-        (14_136, 2_147_615_360),
-        (28_269, 4_294_926_848),
-        (28_270, 4_295_078_784),
-        (40_960, 6_223_146_624),
-    ] {
-        let plan = WindowPlan::new(window, QWEN3_VOCAB, 64).unwrap();
-        assert_eq!(plan.window_logits as u64, product);
-        // Only a chunk of it is ever held.
-        assert_eq!((plan.chunk, plan.logits_bytes), (64, 38_895_616));
-    }
-    // A chunk as large as the window: the bytes pass 2^32 long before the logits do.
-    assert_eq!(WindowPlan::new(14_135, QWEN3_VOCAB, 50_000).unwrap().logits_bytes as u64, 8_589_853_696);
-    assert!(WindowPlan::new(usize::MAX, 3, 1).is_err());
-    assert!(WindowPlan::new(1 << 61, 4, usize::MAX).is_err());
 }
 
 #[test]

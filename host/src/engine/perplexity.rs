@@ -39,16 +39,13 @@ impl Perplexity {
 }
 
 impl Engine {
-    /// Scores at most `max_windows` windows of `window` ids each. `on_event` sees tokens evaluated of all, and may cancel: then the
-    /// windows done so far count, and [`EngineError::Cancelled`] comes if there are none.
+    /// Scores `windows`. `on_event` sees tokens evaluated of all, and may cancel: then the whole windows done so far count, and
+    /// [`EngineError::Cancelled`] comes if there are none.
     pub fn perplexity(
         &mut self,
-        ids: &[u32],
-        window: usize,
-        max_windows: Option<usize>,
+        windows: &Windows<'_>,
         on_event: &mut dyn FnMut(Event<'_>) -> Flow,
     ) -> Result<Perplexity, EngineError> {
-        let windows = Windows::new(ids, window, max_windows)?;
         let vocab_size = self.vocab_size;
         let mut window_nll = Vec::new();
         let whole = windows.evaluate(
@@ -62,7 +59,7 @@ impl Engine {
             },
             on_event,
         )?;
-        Ok(Perplexity::new(&window_nll[..whole], &windows))
+        Ok(Perplexity::new(&window_nll[..whole], windows))
     }
 }
 

@@ -28,32 +28,6 @@ pub(super) struct Rows<'r> {
     pub targets: &'r [u32],
 }
 
-/// How a window is cut into passes, all sizes checked, so that the memory is known before the work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WindowPlan {
-    /// Tokens per pass.
-    pub chunk: usize,
-    /// Bytes of logits that an engine holds at a time, `chunk · vocab · 4`.
-    pub logits_bytes: usize,
-    /// Logits a window has in all, `(window − 1) · vocab`; never held.
-    pub window_logits: usize,
-}
-
-impl WindowPlan {
-    /// Plans a window of `window ≥ 2` ids where a pass takes at most `chunk ≥ 1` tokens.
-    pub fn new(window: usize, vocab_size: usize, chunk: usize) -> Result<Self, RequestError> {
-        let too_large = || RequestError::Field {
-            field: "window",
-            value: format!("{window} × vocabulary {vocab_size}"),
-            expected: "a product this machine can count",
-        };
-        let chunk = chunk.min(window - 1);
-        let window_logits = (window - 1).checked_mul(vocab_size).ok_or_else(too_large)?;
-        let logits_bytes = chunk.checked_mul(vocab_size).and_then(|n| n.checked_mul(4)).ok_or_else(too_large)?;
-        Ok(Self { chunk, logits_bytes, window_logits })
-    }
-}
-
 impl<'i> Windows<'i> {
     /// At most `most` windows of `window` ids each.
     pub fn new(ids: &'i [u32], window: usize, most: Option<usize>) -> Result<Self, RequestError> {
@@ -117,7 +91,7 @@ impl<'i> Windows<'i> {
     fn chunk(&self, engines: &[&mut Engine]) -> Result<usize, EngineError> {
         let window = self.window;
         let evaluated = &self.ids[..self.count * window]; // count · window ≤ ids.len()
-        let mut chunk = usize::MAX;
+        let mut chunk = window - 1;
         for engine in engines {
             let (context, vocab_size) = (engine.context_len(), engine.vocab_size);
             if vocab_size != engines[0].vocab_size {
@@ -129,8 +103,7 @@ impl<'i> Windows<'i> {
             if let Some(index) = evaluated.iter().position(|&id| id as usize >= vocab_size) {
                 return Err(RequestError::TokenId { id: evaluated[index], index, vocab_size }.into());
             }
-            let most = engine.ops.max_chunk().min(engine.ops.max_logits_rows());
-            chunk = chunk.min(WindowPlan::new(window, vocab_size, most)?.chunk);
+            chunk = chunk.min(engine.ops.max_chunk()).min(engine.ops.max_logits_rows());
         }
         Ok(chunk)
     }
@@ -142,7 +115,7 @@ impl Engine {
         self.pass(ids, ids.len())?;
         let read = self.ops.read_logits(&mut self.logits);
         self.trusted(read)?;
-        // WindowPlan has shown that the product and its bytes can be counted.
+        // The backend has memory for so many rows, so the product can be counted.
         if self.logits.len() == ids.len() * self.vocab_size {
             return Ok(());
         }

@@ -1,5 +1,8 @@
 //! One file by HTTP: resumed where an earlier try ended, tried again where the connection ends, checked, then renamed. TLS, proxies
 //! (`HTTPS_PROXY`, `NO_PROXY`) and redirects are the crate's.
+//!
+//! What waits for its rest is called NAME.VERSION.part. Once another commit has another file there, what waits of the old one is neither
+//! used nor removed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -39,6 +42,18 @@ pub struct Remote {
     pub sha256: Option<String>,
     /// Something that changes with its contents: only what came under the same word is gone on with.
     pub version: String,
+}
+
+/// A file on its way here.
+struct Partial<'a> {
+    remote: &'a Remote,
+    /// Where it waits for its rest.
+    path: PathBuf,
+    file: File,
+    /// Bytes from the beginning that are here.
+    there: u64,
+    /// Sees them.
+    progress: &'a mut dyn FnMut(u64),
 }
 
 /// How a try to read on ended.
@@ -82,11 +97,7 @@ impl Client {
         if let Some(from) = from {
             request = request.header("Range", format!("bytes={from}-"));
         }
-        request.call().map_err(|error| FetchError::Unreachable {
-            url: url.into(),
-            detail: error.to_string(),
-            advice: "look at the network, HTTPS_PROXY and HF_ENDPOINT",
-        })
+        request.call().map_err(|error| FetchError::Unreachable { url: url.into(), detail: error.to_string() })
     }
 
     /// Fetches `remote` to `target`, in a folder that is there; `false` if it was there already, by its hash. `progress` sees bytes that are
@@ -97,84 +108,106 @@ impl Client {
         {
             return Ok(false);
         }
-        let part = part(remote, target);
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&part);
-        let mut file = file.map_err(FetchError::file(&part))?;
-        self.complete(remote, &part, &mut file, progress)?;
+        let mut partial = Partial::open(remote, target, progress)?;
+        self.complete(&mut partial)?;
         if let Some(expected) = &remote.sha256 {
-            check_hash(&part, &remote.name, expected)?;
+            check_hash(&partial.path, &remote.name, expected)?;
         }
-        publish(&part, target)?;
+        publish(&partial.path, target)?;
         Ok(true)
     }
 
-    /// Reads until all of `remote` is in `file`, which may hold its beginning.
-    fn complete(
-        &self,
-        remote: &Remote,
-        part: &Path,
-        file: &mut File,
-        progress: &mut dyn FnMut(u64),
-    ) -> FetchResult<()> {
-        let mut there = file.seek(SeekFrom::End(0)).map_err(FetchError::file(part))?;
-        if remote.bytes.is_some_and(|bytes| there > bytes) {
-            there = 0;
-        }
+    /// Reads until all of it is there.
+    fn complete(&self, partial: &mut Partial<'_>) -> FetchResult<()> {
+        let remote = partial.remote;
         let mut fruitless = 0;
         loop {
-            if remote.bytes == Some(there) {
-                return file.set_len(there).map_err(FetchError::file(part));
+            if remote.bytes == Some(partial.there) {
+                return partial.cut();
             }
-            let before = there;
-            let detail = match self.read_on(remote, part, file, &mut there, progress)? {
-                Try::Whole if remote.bytes.is_none_or(|bytes| bytes == there) => return Ok(()),
+            let before = partial.there;
+            let detail = match self.read_on(partial)? {
+                Try::Whole if remote.bytes.is_none_or(|bytes| bytes == partial.there) => return Ok(()),
                 Try::Whole => "the server ended".to_string(),
                 Try::Broken(detail) => detail,
             };
-            fruitless = if there > before { 0 } else { fruitless + 1 };
+            fruitless = if partial.there > before { 0 } else { fruitless + 1 };
             if fruitless == TRIES {
                 let expected = remote.bytes.map_or("unknown many".into(), |bytes| bytes.to_string());
-                return Err(FetchError::Truncated { file: remote.name.clone(), found: there, expected, detail });
+                let (file, found) = (remote.name.clone(), partial.there);
+                return Err(FetchError::Truncated { file, found, expected, detail });
             }
             std::thread::sleep(PAUSE * 2u32.pow(fruitless));
         }
     }
 
-    /// One request from byte `there` on.
-    fn read_on(
-        &self,
-        remote: &Remote,
-        part: &Path,
-        file: &mut File,
-        there: &mut u64,
-        progress: &mut dyn FnMut(u64),
-    ) -> FetchResult<Try> {
-        let response = match self.get(&remote.url, (*there > 0).then_some(*there)) {
+    /// One request for what is missing.
+    fn read_on(&self, partial: &mut Partial<'_>) -> FetchResult<Try> {
+        let (url, there) = (&partial.remote.url, partial.there);
+        let response = match self.get(url, (there > 0).then_some(there)) {
             Ok(response) => response,
             // Who has answered before may answer again.
-            Err(error) if *there > 0 => return Ok(Try::Broken(error.to_string())),
+            Err(error) if there > 0 => return Ok(Try::Broken(error.to_string())),
             Err(error) => return Err(error),
         };
         let status = response.status();
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             return Ok(Try::Broken(format!("status {}", status.as_u16())));
         }
-        if status == StatusCode::RANGE_NOT_SATISFIABLE && *there > 0 {
-            *there = 0; // the file is shorter than what is here: it is another one
+        if status == StatusCode::RANGE_NOT_SATISFIABLE && there > 0 {
+            partial.there = 0; // the file is shorter than what is here: it is another one
             return Ok(Try::Broken("status 416".into()));
         }
         if !status.is_success() {
-            let (url, status) = (remote.url.clone(), status.as_u16());
+            let (url, status) = (url.clone(), status.as_u16());
             return Err(FetchError::Status { url, status, meaning: "this file cannot be had".into() });
         }
         if status != StatusCode::PARTIAL_CONTENT {
-            *there = 0; // the whole file comes, whatever was asked for
-        } else if !continues(&response, *there) {
+            partial.there = 0; // the whole file comes, whatever was asked for
+        } else if !continues(&response, there) {
             let detail = format!("bytes from {there} on asked for, others came");
-            return Err(FetchError::Answer { url: remote.url.clone(), detail });
+            return Err(FetchError::Answer { url: url.clone(), detail });
         }
-        file.seek(SeekFrom::Start(*there)).and_then(|_| file.set_len(*there)).map_err(FetchError::file(part))?;
-        copy(response.into_body(), remote, part, file, there, progress)
+        partial.cut()?;
+        partial.append(response.into_body())
+    }
+}
+
+impl<'a> Partial<'a> {
+    /// What came of `remote` by an earlier try, else nothing.
+    fn open(remote: &'a Remote, target: &Path, progress: &'a mut dyn FnMut(u64)) -> FetchResult<Self> {
+        let path = part(remote, target);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let mut file = file.map_err(FetchError::file(&path))?;
+        let there = file.seek(SeekFrom::End(0)).map_err(FetchError::file(&path))?;
+        // More than there should be is of no use.
+        let there = if remote.bytes.is_some_and(|bytes| there > bytes) { 0 } else { there };
+        Ok(Self { remote, path, file, there, progress })
+    }
+
+    /// Cuts off what the file has beyond what is there; the next bytes come at its end.
+    fn cut(&mut self) -> FetchResult<()> {
+        let cut = self.file.seek(SeekFrom::Start(self.there)).and_then(|_| self.file.set_len(self.there));
+        cut.map_err(FetchError::file(&self.path))
+    }
+
+    /// Appends a body, and no more than the file has on its server.
+    fn append(&mut self, body: Body) -> FetchResult<Try> {
+        let (mut body, mut buffer) = (body.into_reader(), vec![0; 1 << 16]);
+        loop {
+            let count = match body.read(&mut buffer) {
+                Ok(0) => return Ok(Try::Whole),
+                Ok(count) => count,
+                Err(error) => return Ok(Try::Broken(error.to_string())),
+            };
+            if let Some(bytes) = self.remote.bytes.filter(|&bytes| self.there + count as u64 > bytes) {
+                let detail = format!("more than the {bytes} bytes that are published");
+                return Err(FetchError::Answer { url: self.remote.url.clone(), detail });
+            }
+            self.file.write_all(&buffer[..count]).map_err(FetchError::file(&self.path))?;
+            self.there += count as u64;
+            (self.progress)(self.there);
+        }
     }
 }
 
@@ -182,32 +215,6 @@ impl Client {
 fn continues(response: &Response<Body>, start: u64) -> bool {
     let range = response.headers().get("Content-Range").and_then(|range| range.to_str().ok());
     range.is_some_and(|range| range.starts_with(&format!("bytes {start}-")))
-}
-
-/// Appends a body to `file`, and no more than `remote` has.
-fn copy(
-    body: Body,
-    remote: &Remote,
-    part: &Path,
-    file: &mut File,
-    there: &mut u64,
-    progress: &mut dyn FnMut(u64),
-) -> FetchResult<Try> {
-    let (mut body, mut buffer) = (body.into_reader(), vec![0; 1 << 16]);
-    loop {
-        let count = match body.read(&mut buffer) {
-            Ok(0) => return Ok(Try::Whole),
-            Ok(count) => count,
-            Err(error) => return Ok(Try::Broken(error.to_string())),
-        };
-        if remote.bytes.is_some_and(|bytes| *there + count as u64 > bytes) {
-            let detail = format!("more than the {} bytes that are published", remote.bytes.unwrap_or_default());
-            return Err(FetchError::Answer { url: remote.url.clone(), detail });
-        }
-        file.write_all(&buffer[..count]).map_err(FetchError::file(part))?;
-        *there += count as u64;
-        progress(*there);
-    }
 }
 
 /// Where what came of `remote` waits for the rest.

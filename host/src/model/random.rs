@@ -7,7 +7,7 @@ use half::bf16;
 use rayon::prelude::*;
 
 use super::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
-use crate::quant::{self, Choice, Recipe, Scheme, SchemeError, Search};
+use crate::quant::{self, Scheme, SchemeError, Search};
 
 /// Weights of a configuration: matrices and biases near ±0.02, norms 1, the same for the same seed. Each tensor has memory of its own, so nothing
 /// is in a cache that would not be there in earnest.
@@ -29,22 +29,25 @@ impl RandomModel {
         weights.specs().iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum()
     }
 
-    /// Encodes every matrix as `recipe` says, one after the other.
+    /// How a tensor of `shape` is stored where matrices are stored as `scheme`: vectors stay bf16.
+    pub fn scheme_of(scheme: Scheme, shape: &[usize]) -> Scheme {
+        if shape.len() == 2 { scheme } else { Scheme::Bf16 }
+    }
+
+    /// Encodes every matrix, one after the other.
     ///
     /// # Errors
-    /// A matrix that its scheme does not take.
-    pub fn quantize(&mut self, recipe: &Recipe, tied: bool) -> Result<(), SchemeError> {
-        for (name, (shape, dtype, words)) in &mut self.0 {
-            let Choice::Scheme(scheme) = recipe.choice_of(name, shape, tied) else { continue };
+    /// A matrix that the scheme does not take.
+    pub fn quantize(&mut self, scheme: Scheme) -> Result<(), SchemeError> {
+        for (shape, dtype, words) in self.0.values_mut() {
+            let scheme = Self::scheme_of(scheme, shape);
             if scheme == Scheme::Bf16 {
                 continue;
             }
             let layout = scheme.layout(shape)?;
             let values: Vec<f32> = bytemuck::cast_slice::<u32, bf16>(words).iter().map(|w| w.to_f32()).collect();
             let encoded = quant::encode(scheme, Search::Nearest, &values, shape[1])?;
-            let mut object = vec![0u32; layout.bytes.div_ceil(4)];
-            encoded.copy_to(&layout, bytemuck::cast_slice_mut(&mut object));
-            (*dtype, *words) = (Dtype::Quantized(scheme), object);
+            (*dtype, *words) = (Dtype::Quantized(scheme), encoded.object(&layout));
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 
 use super::config::ModelConfig;
 use super::family::Family;
-use crate::fetch::wheel::Wheel;
 
 /// A published model.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -29,6 +28,30 @@ pub enum Source<'n> {
     },
     /// A file inside a wheel of PyPI.
     Wheel(Wheel),
+}
+
+/// A file inside a wheel of PyPI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Wheel {
+    /// The package.
+    pub package: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// sha256 of the wheel.
+    pub sha256: &'static str,
+    /// The file's path in the wheel.
+    pub file: &'static str,
+    /// Its size.
+    pub file_bytes: u64,
+    /// Its sha256.
+    pub file_sha256: &'static str,
+}
+
+impl Wheel {
+    /// The file's name without folders.
+    pub fn file_name(&self) -> &'static str {
+        self.file.rsplit('/').next().unwrap_or(self.file)
+    }
 }
 
 impl std::fmt::Display for Source<'_> {
