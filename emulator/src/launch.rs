@@ -9,7 +9,7 @@ mod schedule;
 mod setup;
 mod step;
 
-pub use code::{Class, LoadedModule};
+pub use code::{Class, LoadedModule, Program};
 pub use schedule::Schedule;
 pub use step::{NextInstruction, Stepper, WaveState};
 

@@ -76,5 +76,5 @@ pub mod wave;
 
 pub use code_object::CodeObject;
 pub use fault::{Fault, Trap};
-pub use launch::{Launch, LaunchError, LoadedModule, Options, Schedule, Stats, Stepper, launch};
+pub use launch::{Launch, LaunchError, LoadedModule, Options, Program, Schedule, Stats, Stepper, launch};
 pub use memory::Memory;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use bytemuck::{NoUninit, Pod};
 use device_ops::Geometry;
-use emulator::launch::{LoadedModule, Options, Stats, launch};
+use emulator::launch::{LoadedModule, Options, Program, Stats, launch};
 use emulator::watch::{Checks, finding};
 use emulator::{CodeObject, Memory};
 use zynfer::gpu::code_object;
@@ -32,9 +32,10 @@ pub struct Output<T> {
     kind: PhantomData<T>,
 }
 
-fn object() -> CodeObject {
-    static OBJECT: OnceLock<CodeObject> = OnceLock::new();
-    OBJECT.get_or_init(|| CodeObject::parse(code_object::IMAGE).expect("our own code object")).clone()
+/// Decoded once for all launches.
+fn program() -> Program {
+    static PROGRAM: OnceLock<Program> = OnceLock::new();
+    PROGRAM.get_or_init(|| CodeObject::parse(code_object::IMAGE).expect("our own code object").into()).clone()
 }
 
 /// What launches are checked for: nothing, or what the variable says that the emulator's library reads too. `./x sanitize` sets it.
@@ -49,7 +50,7 @@ impl Machine {
         if checks().init {
             memory.follow_writes();
         }
-        let module = LoadedModule::load(object(), &mut memory).expect("32 GiB hold it");
+        let module = LoadedModule::load(program(), &mut memory).expect("32 GiB hold it");
         Self { memory, module, inputs: Vec::new() }
     }
 

@@ -124,9 +124,14 @@ impl Effects {
         out
     }
 
-    /// One past the highest vector register that is named, 0 if there is none.
-    pub fn vgprs(&self) -> u16 {
-        let spans = self.reads.iter().chain(&self.writes);
+    /// One past the highest vector register that an instruction names, 0 if there is none: [`Effects::of`] without what that takes no part in.
+    pub fn vgprs_of(inst: &Inst) -> u16 {
+        let mut out = Effects::default();
+        out.add(inst);
+        if let Some(second) = &inst.second {
+            out.add(second);
+        }
+        let spans = out.reads.iter().chain(&out.writes);
         spans.filter(|span| span.file == File::Vector).map(|span| span.end()).max().unwrap_or(0)
     }
 

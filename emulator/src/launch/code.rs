@@ -1,5 +1,5 @@
-//! A code object in device memory, its code decoded once. Words that are no instruction trap when they are executed, not before: there
-//! may be data between functions.
+//! A code object in device memory, its code decoded once, however often it is loaded. Words that are no instruction trap when they are
+//! executed, not before: there may be data between functions.
 
 use super::group::Group;
 use super::poll::Poll;
@@ -9,7 +9,8 @@ use crate::isa::effects::Effects;
 use crate::isa::{self, DecodeError, Format, Inst, Row, Src, Ty};
 use crate::memory::{Memory, MemoryError};
 use crate::wave::{Cx, Exec, Step};
-use std::sync::{Mutex, PoisonError};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What kind of work an instruction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,18 +130,32 @@ pub(super) struct Op {
 /// Instructions by class.
 pub(super) type Counts = [u64; Class::COUNT];
 
-/// Decoded code.
+/// Decoded code, where it lies.
 pub(super) struct Code {
     /// First address.
     pub start: u64,
     /// One past the last.
     pub end: u64,
+    decoded: Arc<Decoded>,
+}
+
+impl Deref for Code {
+    type Target = Decoded;
+
+    #[inline(always)]
+    fn deref(&self) -> &Decoded {
+        &self.decoded
+    }
+}
+
+/// Decoded code, wherever it lies.
+pub(super) struct Decoded {
     /// Position in `ops` by dword.
     index: Vec<u32>,
     /// In order of address, then what starts inside another instruction, then one that stands for everything behind the code.
     pub ops: Vec<Op>,
-    /// What each of `ops` does with registers; apart from them, because only who looks on asks.
-    pub effects: Vec<Effects>,
+    /// What each of `ops` does with registers, once somebody looks on.
+    effects: OnceLock<Vec<Effects>>,
     /// Instructions by class before each of `ops`.
     before: Vec<Counts>,
     /// Loops that wait for others.
@@ -200,7 +215,7 @@ fn op(code: &[u32]) -> Op {
             bytes: inst.dwords * 4,
             at: 0,
             class: Class::of(&inst) as u8,
-            vgprs: Effects::of(&inst).vgprs(),
+            vgprs: Effects::vgprs_of(&inst),
             straight: Straight::default(),
             poll: 0,
             inst,
@@ -210,8 +225,8 @@ fn op(code: &[u32]) -> Op {
 }
 
 /// What an instruction does with registers; nothing for words that are none.
-fn effects(op: &Op) -> Effects {
-    if op.inst.row.name == "?" { Effects::default() } else { Effects::of(&op.inst) }
+pub(super) fn effects(inst: &Inst) -> Effects {
+    if inst.row.name == "?" { Effects::default() } else { Effects::of(inst) }
 }
 
 /// Whether an instruction always goes on behind itself and looks at neither the program counter nor the number of instructions.
@@ -248,7 +263,7 @@ fn straighten(ops: &mut [Op]) {
 }
 
 /// Finds the loops that wait, and tells their jumps back. `index` is the position in `ops` by dword.
-fn find_polls(ops: &mut [Op], effects: &[Effects], index: &[u32]) -> Vec<Poll> {
+fn find_polls(ops: &mut [Op], index: &[u32]) -> Vec<Poll> {
     let mut polls = Vec::new();
     for position in 0..ops.len() {
         let op = &ops[position];
@@ -256,9 +271,8 @@ fn find_polls(ops: &mut [Op], effects: &[Effects], index: &[u32]) -> Vec<Poll> {
             continue;
         }
         let target = (op.at as i64 + 1 + op.inst.imm as i64).try_into().ok().and_then(|at: usize| index.get(at));
-        let body = target.map(|&first| first as usize..=position);
-        let body = body.and_then(|range| Some((ops.get(range.clone())?, effects.get(range)?)));
-        if let Some(poll) = body.and_then(|(ops, effects)| Poll::of(ops, effects)) {
+        let body = target.and_then(|&first| ops.get(first as usize..=position));
+        if let Some(poll) = body.and_then(Poll::of) {
             polls.push(poll);
             ops[position].poll = polls.len() as u32;
         }
@@ -266,14 +280,14 @@ fn find_polls(ops: &mut [Op], effects: &[Effects], index: &[u32]) -> Vec<Poll> {
     polls
 }
 
-impl Code {
-    /// Decodes `words` at `start`. Instructions begin again at every address of `symbols`.
-    fn new(start: u64, words: &[u32], symbols: &[u64]) -> Code {
+impl Decoded {
+    /// Decodes `words`. Instructions begin again at every symbol, whose distances in bytes `symbols` are.
+    fn new(words: &[u32], symbols: impl Iterator<Item = u64>) -> Self {
         let count = words.len();
         let mut boundary = vec![false; count + 1];
         boundary[count] = true;
         for symbol in symbols {
-            if let Some(flag) = boundary.get_mut((symbol.wrapping_sub(start) / 4) as usize) {
+            if let Some(flag) = boundary.get_mut((symbol / 4) as usize) {
                 *flag = true;
             }
         }
@@ -306,15 +320,19 @@ impl Code {
         }
         ops.push(Op { at: count as u32, ..stand_in(&BEHIND, &[]) });
         straighten(&mut ops);
-        let effects: Vec<Effects> = ops.iter().map(effects).collect();
-        let polls = find_polls(&mut ops, &effects, &index[..count]);
+        let polls = find_polls(&mut ops, &index[..count]);
         let mut before = Vec::with_capacity(ops.len());
         let mut counts = [0; Class::COUNT];
         for op in &ops {
             before.push(counts);
             counts[op.class as usize] += 1;
         }
-        Code { start, end: start + count as u64 * 4, index, ops, effects, before, polls }
+        Self { index, ops, effects: OnceLock::new(), before, polls }
+    }
+
+    /// What each of `ops` does with registers.
+    pub fn effects(&self) -> &[Effects] {
+        self.effects.get_or_init(|| self.ops.iter().map(|op| effects(&op.inst)).collect())
     }
 
     /// Adds the instructions from `position` on, `count` of them, to `counts`.
@@ -326,7 +344,9 @@ impl Code {
             }
         }
     }
+}
 
+impl Code {
     /// Position of the instruction at `pc`.
     #[inline(always)]
     pub fn position(&self, pc: u64) -> Result<u32, Box<Fault>> {
@@ -338,9 +358,24 @@ impl Code {
     }
 }
 
+/// A code object whose code is decoded by the first load, for it and its clones: loading again costs a copy of the image.
+#[derive(Clone)]
+pub struct Program(Arc<Parts>);
+
+struct Parts {
+    object: CodeObject,
+    decoded: OnceLock<Arc<Decoded>>,
+}
+
+impl From<CodeObject> for Program {
+    fn from(object: CodeObject) -> Self {
+        Self(Arc::new(Parts { object, decoded: OnceLock::new() }))
+    }
+}
+
 /// A code object in device memory.
 pub struct LoadedModule {
-    object: CodeObject,
+    program: Program,
     base: u64,
     pub(super) code: Code,
     /// Workgroups of launches that are over, for their memory.
@@ -351,11 +386,12 @@ pub struct LoadedModule {
 const MOST_SPARE: usize = 8;
 
 impl LoadedModule {
-    /// Copies the segments into one allocation, keeping their distances, applies the relocations and decodes the code.
-    pub fn load(object: CodeObject, memory: &mut Memory) -> Result<LoadedModule, MemoryError> {
-        let base = memory.alloc(object.image_bytes())?;
-        match fill(&object, memory, base) {
-            Ok(code) => Ok(LoadedModule { object, base, code, spare: Mutex::default() }),
+    /// Copies the segments into one allocation, keeping their distances, applies the relocations and decodes the code unless that was done.
+    pub fn load(program: impl Into<Program>, memory: &mut Memory) -> Result<LoadedModule, MemoryError> {
+        let program = program.into();
+        let base = memory.alloc(program.0.object.image_bytes())?;
+        match fill(&program.0, memory, base) {
+            Ok(code) => Ok(LoadedModule { program, base, code, spare: Mutex::default() }),
             Err(error) => {
                 memory.free(base)?;
                 Err(error)
@@ -385,7 +421,7 @@ impl LoadedModule {
     }
     /// What was loaded.
     pub fn object(&self) -> &CodeObject {
-        &self.object
+        &self.program.0.object
     }
     /// Address of the image.
     pub fn base(&self) -> u64 {
@@ -393,15 +429,16 @@ impl LoadedModule {
     }
     /// The kernel called `name`.
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
-        self.object.kernel(name)
+        self.object().kernel(name)
     }
     /// Address and bytes of the exported variable called `name`.
     pub fn global(&self, name: &str) -> Option<(u64, u64)> {
-        self.object.global(name).map(|g| (self.base + g.address, g.size))
+        self.object().global(name).map(|g| (self.base + g.address, g.size))
     }
 }
 
-fn fill(object: &CodeObject, memory: &Memory, base: u64) -> Result<Code, MemoryError> {
+fn fill(parts: &Parts, memory: &Memory, base: u64) -> Result<Code, MemoryError> {
+    let object = &parts.object;
     memory.mark_written(base, object.image_bytes())?; // what a segment leaves out is zero
     for segment in object.segments() {
         memory.write(base + segment.address, &segment.bytes)?;
@@ -417,10 +454,20 @@ fn fill(object: &CodeObject, memory: &Memory, base: u64) -> Result<Code, MemoryE
         }
     }
     let range = object.code_range();
-    let mut bytes = vec![0; (range.end - range.start) as usize];
-    memory.read(base + range.start, &mut bytes)?;
-    let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-    let entries = object.kernels().iter().map(|k| k.entry);
-    let symbols: Vec<u64> = object.functions().iter().map(|f| f.address).chain(entries).map(|a| base + a).collect();
-    Ok(Code::new(base + range.start, &words, &symbols))
+    // Code that a relocation changes depends on where it lies: such is decoded by each load.
+    let moves = object.relocations().iter().any(|r| r.offset < range.end && r.offset + 8 > range.start);
+    let decoded = match parts.decoded.get() {
+        Some(decoded) if !moves => Arc::clone(decoded),
+        _ => {
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            memory.read(base + range.start, &mut bytes)?;
+            let words: Vec<u32> = bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+            let entries = object.kernels().iter().map(|k| k.entry);
+            let symbols = object.functions().iter().map(|f| f.address).chain(entries);
+            let decoded = Arc::new(Decoded::new(&words, symbols.map(|address| address.wrapping_sub(range.start))));
+            if !moves { Arc::clone(parts.decoded.get_or_init(|| decoded)) } else { decoded }
+        }
+    };
+    let start = base + range.start;
+    Ok(Code { start, end: start + (decoded.index.len() as u64 - 1) * 4, decoded })
 }

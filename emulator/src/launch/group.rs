@@ -369,6 +369,7 @@ fn run_slice<const WATCHED: bool>(
     let (memory, launch, arch) = (context.memory, &context.plan.info, context.arch);
     let mut cx = Cx { wave, lds, memory, launch, workgroup, arch, watch };
     let ops = &code.ops[..];
+    let effects = if WATCHED { code.effects() } else { &[] };
     let declared = context.plan.kernel.descriptor.vgprs().min(256) as u16;
     let mut seen = None;
     while cx.wave.executed < end {
@@ -387,11 +388,11 @@ fn run_slice<const WATCHED: bool>(
             *count += 1;
         }
         if WATCHED && let Some(watch) = cx.watch.as_deref_mut() {
-            watch.before(cx.wave, &op.inst, &code.effects[position as usize])?;
+            watch.before(cx.wave, &op.inst, &effects[position as usize])?;
         }
         let flow = (op.exec)(&mut cx, &op.inst)?;
         if WATCHED && let Some(watch) = cx.watch.as_deref_mut() {
-            watch.after(cx.wave, &op.inst, &code.effects[position as usize])?;
+            watch.after(cx.wave, &op.inst, &effects[position as usize])?;
         }
         match flow {
             Flow::Next => {

@@ -2,8 +2,8 @@
 //! loop and finds itself as it was will come round again until memory changes, so its turn is better spent on the others. It knows
 //! loops by their instructions, not what they wait for.
 
-use super::code::Op;
-use crate::isa::effects::{Effects, Set};
+use super::code::{Op, effects};
+use crate::isa::effects::Set;
 use crate::isa::{Format, Inst, sopp, vflat};
 use crate::wave::{Lanes, Wave};
 
@@ -53,19 +53,19 @@ fn touch(inst: &Inst) -> Touch {
 }
 
 impl Poll {
-    /// The loop of `ops`, which do `effects` with registers and of which the last jumps back to the first, if it is one that waits.
-    pub fn of(ops: &[Op], effects: &[Effects]) -> Option<Poll> {
+    /// The loop of `ops`, of which the last jumps back to the first, if it is one that waits.
+    pub fn of(ops: &[Op]) -> Option<Poll> {
         if ops.len() > MOST {
             return None;
         }
         let (mut looks, mut writes) = (false, Set::default());
-        for (op, effects) in ops.iter().zip(effects) {
+        for op in ops {
             match touch(&op.inst) {
                 Touch::Writes => return None,
                 Touch::Looks => looks = true,
                 Touch::Nothing => {}
             }
-            writes = writes.with(&effects.write_set);
+            writes = writes.with(&effects(&op.inst).write_set);
         }
         looks.then(|| Poll { vectors: writes.vectors().collect() })
     }
