@@ -1,5 +1,6 @@
 //! Launch bounds. rustc has no attribute for them, so LLVM assumes workgroups of 1024 work-items and gives a wave no more than 192
-//! VGPRs. LLVM's own pass that forces function attributes from a table runs inside rustc: the table is written from the one contract
+//! VGPRs; told a workgroup's real size alone, it would give a wave that shares its SIMD with another workgroup's what it can have by itself.
+//! LLVM's own pass that forces function attributes from a table runs inside rustc: the table is written from the one contract
 //! (`device_ops::KERNELS`), and no other tool is needed. That it took effect is read in the code object by whoever loads it
 //! (`zynfer::hip::metadata`) and by tests/resources.rs.
 
@@ -11,14 +12,19 @@ use std::path::PathBuf;
 /// What LLVM says on stderr for each row in each crate that does not hold the kernel; no news.
 pub const NOISE: &str = "Function in CSV file at line ";
 
-/// A row for each kernel: its name, and its workgroup's size as LLVM wants it.
+/// A row for each kernel: its name, and its workgroup's size as LLVM wants it. A second one where several workgroups share a WGP: their waves on
+/// each of its four SIMDs.
 pub fn table() -> String {
-    KERNELS
-        .iter()
-        .map(|kernel| {
-            format!("{},amdgpu-flat-work-group-size=1,{}\n", kernel.name, kernel.waves * amdgpu_target::LANES)
-        })
-        .collect()
+    let mut table = String::new();
+    for kernel in KERNELS {
+        let (name, waves) = (kernel.name, kernel.waves);
+        table += &format!("{name},amdgpu-flat-work-group-size=1,{}\n", waves * amdgpu_target::LANES);
+        let workgroups = kernel.workgroups_per_wgp();
+        if workgroups > 1 {
+            table += &format!("{name},amdgpu-waves-per-eu={}\n", (waves * workgroups).div_ceil(4));
+        }
+    }
+    table
 }
 
 /// Writes the table and returns its path, which changes with its content: cargo sees another flag and compiles again.

@@ -9,6 +9,7 @@
 use crate::machine::Machine;
 use device_ops::Geometry;
 use device_ops::decode::{self, Args, Shape, UNIT, Work};
+use device_ops::format::Stored;
 use emulator::roofline::{Bound, Profile, R9700};
 
 /// Two workgroups on each of the R9700's WGPs.
@@ -34,21 +35,30 @@ struct Model {
 impl Model {
     /// `LAYERS` layers of zeros, and a token at [`POSITION`].
     fn new(shape: &Shape) -> Model {
+        Self::stored(shape, Stored::Bf16)
+    }
+
+    /// The same with matrices in a format, groups of 32.
+    fn stored(shape: &Shape, stored: Stored) -> Model {
         let mut machine = Machine::with(zynfer::gpu::code_object::IMAGE);
         let (h, q, kv, d) = (shape.hidden, shape.q(), shape.kv(), shape.head_dim);
         let (i, v) = (shape.intermediate, shape.vocab);
         // Offsets in UNITs: the embedding, which is lm_head too, the first layer's tensors, the other layers, the final norm.
         let mut units = 0;
-        let mut place = |elements: u32| {
+        let mut place = |bytes: u64| {
             let at = units;
-            units += (elements * 2).div_ceil(UNIT as u32);
+            units += bytes.div_ceil(UNIT) as u32;
             at
         };
-        let embed = place(v * h);
+        let matrix = |n: u32, k: u32| codes_and_scales(stored, n, k).iter().sum::<u64>().next_multiple_of(UNIT);
+        let vector = |n: u32| u64::from(n) * 2;
+        let embed = place(matrix(v, h));
+        let three = matrix(q, h) + 2 * matrix(kv, h);
         let [input_norm, qkv, q_norm, k_norm, o, post_norm, gate, up, down] =
-            [h, (q + 2 * kv) * h, d, d, h * q, h, i * h, i * h, h * i].map(&mut place);
+            [vector(h), three, vector(d), vector(d), matrix(h, q), vector(h), matrix(i, h), matrix(i, h), matrix(h, i)]
+                .map(&mut place);
         let layer_stride = place(0) - input_norm;
-        let norm = place((LAYERS - 1) * layer_stride * UNIT as u32 / 2 + h) + (LAYERS - 1) * layer_stride;
+        let norm = place(u64::from((LAYERS - 1) * layer_stride) * UNIT + vector(h)) + (LAYERS - 1) * layer_stride;
         let weights = u64::from(place(0)) * UNIT;
         let mut alloc = |bytes: u64| machine.memory.alloc(bytes).expect("room");
         let (geometry, lds_sums, lds_x) = shape.geometry(GRID);
@@ -86,7 +96,7 @@ impl Model {
             lds_x,
             eps: 1e-6,
             scale: 1.0 / (d as f32).sqrt(),
-            ..bytemuck::Zeroable::zeroed()
+            group_log2: 5,
         };
         // Position, id, no ids that end it.
         let state = [POSITION, 3, 0, 0].map(u32::to_le_bytes).concat();
@@ -97,6 +107,19 @@ impl Model {
     fn count(&self, kernel: &str, layers: u32, tokens: u32) -> Profile {
         let args = Args { layers, tokens, ..self.args };
         self.machine.profile_ours(kernel, self.geometry, &args)
+    }
+}
+
+/// Bytes of codes and of scales with minimums of a matrix, groups of 32: docs/QUANTIZATION.md's table. At these shapes each part fills its
+/// 256 bytes.
+fn codes_and_scales(stored: Stored, n: u32, k: u32) -> [u64; 2] {
+    let (n, elements) = (u64::from(n), u64::from(n) * u64::from(k));
+    match stored {
+        Stored::Bf16 => [elements * 2, 0],
+        Stored::Int8 | Stored::Fp8 => [elements, n * 4],
+        Stored::Int8Group => [elements, elements / 32 * 2],
+        Stored::Int4 => [elements / 2, elements / 32 * 2],
+        Stored::Int4Minimum => [elements / 2, elements / 32 * 4],
     }
 }
 
@@ -243,6 +266,40 @@ fn every_weight_is_asked_for_once_and_little_else_moves() {
         // A new one, because the head's launch has moved the token on.
         let model = Model::new(&shape);
         check(&model.count(names.persistent, LAYERS, 1), &Needs::persistent(&shape));
+    }
+}
+
+/// Codes and scales are all that moves of a quantized matrix, codes by 16 bytes per lane and once; the embedding's row is read by 16 bytes, too,
+/// by every workgroup for its norm and for its own rows.
+#[test]
+fn quantized_matrices_move_as_what_they_are_stored_as() {
+    let shape = shape(128);
+    let [h, q, kv, i, v] = [shape.hidden, shape.q(), shape.kv(), shape.intermediate, shape.vocab];
+    for (stored, names) in decode::NAMES_QUANTIZED {
+        let matrices =
+            [(q, h), (kv, h), (kv, h), (h, q), (i, h), (i, h), (h, i)].map(|(n, k)| codes_and_scales(stored, n, k));
+        let layer: [u64; 2] = [0, 1].map(|part| matrices.iter().map(|matrix| matrix[part]).sum());
+        let head = codes_and_scales(stored, v, h);
+        let [codes, scales] = [0, 1].map(|part| u64::from(LAYERS) * layer[part] + head[part]);
+
+        let needs = Needs::persistent(&shape);
+        let profile = Model::stored(&shape, stored).count(names[1], LAYERS, 1);
+        let (counters, least) = (&profile.counters, codes + scales + needs.others);
+        let moved = counters.footprint.bytes();
+        assert!(moved >= least, "{stored:?}: {moved} bytes moved, {least} have to");
+        assert!(moved as f64 <= 1.03 * least as f64, "{stored:?}: {moved} bytes moved, {least} have to");
+        let grid = u64::from(GRID);
+        let row = grid * (16 * u64::from(h) / 4 + 16 * u64::from(h).div_ceil(grid));
+        let b128 = counters.loads.bytes_by_width[crate::width(16)];
+        assert_eq!(
+            b128,
+            codes + needs.asked + row,
+            "{stored:?}: bytes by b128: codes once, activations, cache and the row"
+        );
+        assert_eq!(counters.scratch_load_bytes + counters.scratch_store_bytes, 0, "{stored:?}: spills");
+        assert_eq!(counters.grid_waits, needs.waits, "{stored:?}: waits for other workgroups");
+        let resident = profile.occupancy.workgroups_per_wgp;
+        assert!(resident * R9700.wgps >= GRID, "{stored:?}: {resident} workgroups a WGP, {GRID} have to run at once");
     }
 }
 

@@ -1,6 +1,8 @@
 //! What host and kernel agree on: the order, offsets and sizes of arguments, and the size of a workgroup. A test compares it with the code
 //! object's metadata.
 
+use crate::decode;
+
 /// One kernel of the code object.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
@@ -9,7 +11,7 @@ pub struct Kernel {
     /// Its arguments in order.
     pub fields: &'static [Field],
     /// Waves of a workgroup, in every launch. It is the kernel's launch bound: how many VGPRs a wave may use follows from it
-    /// ([`amdgpu_target::max_vgprs`]).
+    /// ([`Kernel::max_vgprs`]).
     pub waves: u32,
 }
 
@@ -17,6 +19,16 @@ impl Kernel {
     /// Bytes of its arguments, from the first to the end of the last: `Args` without what pads it to 8.
     pub fn args_bytes(&self) -> usize {
         self.fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0)
+    }
+
+    /// Workgroups that a WGP must have registers for: several where all of a launch run at once, else one.
+    pub fn workgroups_per_wgp(&self) -> u32 {
+        if self.fields == decode::Args::FIELDS { decode::WORKGROUPS_PER_WGP } else { 1 }
+    }
+
+    /// VGPRs that a wave may use.
+    pub fn max_vgprs(&self) -> u32 {
+        amdgpu_target::max_vgprs(self.waves * self.workgroups_per_wgp())
     }
 }
 

@@ -4,6 +4,9 @@
 //! The layout is that of docs/QUANTIZATION.md. 16 bytes hold whole [`Format::PIECES`] of eight consecutive elements, so that each goes with one
 //! 16-byte load of bf16 activations. A group has 32 elements at least: what one lane loads at once has one scale.
 
+/// Scales and minimums begin at multiples of this.
+pub const PART: u64 = 256;
+
 /// How elements are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
@@ -36,6 +39,7 @@ pub enum Scales {
 
 impl Stored {
     /// Bits of a code.
+    #[inline(always)]
     pub const fn bits(self) -> u32 {
         match self {
             Self::Bf16 => 16,
@@ -45,11 +49,33 @@ impl Stored {
     }
 
     /// Elements in 16 bytes of codes: 8, 16 or 32.
+    #[inline(always)]
     pub const fn elements(self) -> u32 {
         128 / self.bits()
     }
 
+    /// Where scales and minimums of a matrix `[n, k]` begin and where it ends, in bytes from its first code: the object that
+    /// docs/QUANTIZATION.md lays out. `group_log2` is log2 of a group, not used where there are none.
+    #[inline(always)]
+    pub const fn parts(self, n: u32, k: u32, group_log2: u32) -> [u64; 3] {
+        let codes = n as u64 * (k as u64 * self.bits() as u64 / 8);
+        let table = match self.scales() {
+            Scales::None => return [codes; 3],
+            Scales::Row => n as u64 * 4,
+            Scales::Group | Scales::GroupMinimum => n as u64 * (k >> group_log2) as u64 * 2,
+        };
+        let scales = codes.next_multiple_of(PART);
+        match self.scales() {
+            Scales::GroupMinimum => {
+                let minimums = (scales + table).next_multiple_of(PART);
+                [scales, minimums, minimums + table]
+            }
+            _ => [scales, scales + table, scales + table],
+        }
+    }
+
     /// What scales a row has.
+    #[inline(always)]
     pub const fn scales(self) -> Scales {
         match self {
             Self::Bf16 => Scales::None,
@@ -227,6 +253,9 @@ mod device {
     }
 
     impl Scale {
+        /// Neither.
+        pub const NONE: Self = Self { factor: 0, minimum: 0 };
+
         /// The factor.
         #[inline(always)]
         pub fn factor(self) -> f32 {
@@ -250,6 +279,21 @@ mod device {
     }
 
     impl<F: Format> Matrix<F> {
+        /// The matrix whose object of `n` rows begins at `object`. Reads nothing.
+        #[inline(always)]
+        pub fn object(object: *const u8, n: u32, k: u32, group_log2: u32) -> Self {
+            let [scales, minimums, _] = F::STORED.parts(n, k, group_log2);
+            let part = |at: u64| object.wrapping_add(at as usize).cast();
+            Self {
+                codes: object.cast(),
+                scales: part(scales),
+                minimums: part(minimums),
+                k,
+                group_log2,
+                format: PhantomData,
+            }
+        }
+
         /// The matrix from row `row` on. Reads nothing.
         #[inline(always)]
         pub fn from_row(self, row: u32) -> Self {
@@ -305,6 +349,32 @@ mod device {
         pub unsafe fn codes(self, at: u32) -> B128 {
             // SAFETY: point 1 is the caller's; 16 bytes of codes are ELEMENTS elements.
             unsafe { load_offset(self.codes, at / F::ELEMENTS * 16) }
+        }
+
+        /// Elements `at` to `at` + 7 as they are meant; `at` is a multiple of 8.
+        ///
+        /// # Safety
+        /// 1. The row is one of a matrix that holds what [`Matrix`] says, and these elements lie below K.
+        #[inline(always)]
+        pub unsafe fn elements(self, at: u32) -> [f32; 8] {
+            // SAFETY: point 1 is the caller's.
+            let codes = unsafe { self.codes(at / F::ELEMENTS * F::ELEMENTS) };
+            let mut elements = [0.0; 8];
+            for piece in 0..F::PIECES {
+                // A choice among values: an index that is not known would need memory.
+                let these = F::piece(codes, piece);
+                if at % F::ELEMENTS / 8 == piece as u32 {
+                    elements = these;
+                }
+            }
+            // SAFETY: as above.
+            let (of_group, of_row) = unsafe { (self.group(at), self.scale()) };
+            match F::STORED.scales() {
+                Scales::None => elements,
+                Scales::Row => elements.map(|q| q * of_row),
+                Scales::Group => elements.map(|q| q * of_group.factor()),
+                Scales::GroupMinimum => elements.map(|q| fma(q, of_group.factor(), of_group.minimum())),
+            }
         }
 
         /// Scale and minimum of the group of element `at`; 0 where the format has none.

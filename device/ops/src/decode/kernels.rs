@@ -5,16 +5,17 @@ use amdgpu_target::gpu::{end_wave, item_idx, store, workgroup_x};
 use super::INFINITE_ID;
 use super::launch::{Launch, define_kernel, kernel, with_parameters};
 use super::step::{Row, Step};
+use super::weights::{Plain, Weights};
 
 /// First half of a layer.
 ///
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-unsafe fn attention<const D: usize, const NORMED: bool>(launch: Launch) {
+unsafe fn attention<W: Weights, const D: usize, const NORMED: bool>(launch: Launch) {
     // SAFETY: the kernel's contract.
     unsafe {
-        let mut step = Step::<D, NORMED>::new(launch);
+        let mut step = Step::<W, D, NORMED>::new(launch);
         let (position, id) = (step.state(0), step.state(1));
         let layer = launch.layers;
         let row = if layer == 0 { step.embedding(id) } else { Row::Stream };
@@ -31,10 +32,10 @@ unsafe fn attention<const D: usize, const NORMED: bool>(launch: Launch) {
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-unsafe fn mlp<const D: usize, const NORMED: bool>(launch: Launch) {
+unsafe fn mlp<W: Weights, const D: usize, const NORMED: bool>(launch: Launch) {
     // SAFETY: the kernel's contract.
     unsafe {
-        let mut step = Step::<D, NORMED>::new(launch);
+        let mut step = Step::<W, D, NORMED>::new(launch);
         step.fetch_own(Row::Stream);
         step.gate_up(launch.layers, false);
         step.add::<true>(launch.layers, |step| step.copy_mlp());
@@ -47,10 +48,10 @@ unsafe fn mlp<const D: usize, const NORMED: bool>(launch: Launch) {
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-unsafe fn head<const D: usize, const NORMED: bool>(launch: Launch) {
+unsafe fn head<W: Weights, const D: usize, const NORMED: bool>(launch: Launch) {
     // SAFETY: the kernel's contract.
     unsafe {
-        let mut step = Step::<D, NORMED>::new(launch);
+        let mut step = Step::<W, D, NORMED>::new(launch);
         let position = step.state(0);
         let id = step.choose(false);
         if workgroup_x() == 0 && item_idx() == 0 {
@@ -66,10 +67,10 @@ unsafe fn head<const D: usize, const NORMED: bool>(launch: Launch) {
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-unsafe fn persistent<const D: usize, const NORMED: bool>(launch: Launch) {
+pub unsafe fn persistent<W: Weights, const D: usize, const NORMED: bool>(launch: Launch) {
     // SAFETY: the kernel's contract.
     unsafe {
-        let mut step = Step::<D, NORMED>::new(launch);
+        let mut step = Step::<W, D, NORMED>::new(launch);
         let (mut position, mut id) = (step.state(0), step.state(1));
         let mut token = 0;
         while token < step.launch.tokens {
@@ -129,14 +130,14 @@ kernel! {
     /// # Safety
     /// 1. The arguments are what `Args` says.  2. Launched with `Shape::geometry(grid)`, all workgroups at once; `work` was zeroed before
     ///    the first launch and is used by one launch at a time.  3. Positions below the state's are appended.
-    decode_attention_d128, attention::<128, true>
+    decode_attention_d128, attention::<Plain, 128, true>
 }
 kernel! {
     /// First half of a decode step's layer, for head_dim 64: as `decode_attention_d128`.
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_attention_d64, attention::<64, true>
+    decode_attention_d64, attention::<Plain, 64, true>
 }
 kernel! {
     /// Second half of a decode step's layer: hidden += down_proj(silu(gate_proj(y)) ∘ up_proj(y)), y = RMSNorm(hidden)
@@ -147,14 +148,14 @@ kernel! {
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_mlp_d128, mlp::<128, true>
+    decode_mlp_d128, mlp::<Plain, 128, true>
 }
 kernel! {
     /// Second half of a decode step's layer, for head_dim 64: as `decode_mlp_d128`.
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_mlp_d64, mlp::<64, true>
+    decode_mlp_d64, mlp::<Plain, 64, true>
 }
 kernel! {
     /// End of a decode step: ids[0] = argmax(lm_head(RMSNorm(hidden))), and the state is the next token's
@@ -169,14 +170,14 @@ kernel! {
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_head_d128, head::<128, true>
+    decode_head_d128, head::<Plain, 128, true>
 }
 kernel! {
     /// End of a decode step, for head_dim 64: as `decode_head_d128`.
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_head_d64, head::<64, true>
+    decode_head_d64, head::<Plain, 64, true>
 }
 kernel! {
     /// Whole decode steps: `tokens` times all layers and the end, each step's id the next one's token; an id that ends the text, or is
@@ -189,14 +190,14 @@ kernel! {
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_persistent_d128, persistent::<128, true>
+    decode_persistent_d128, persistent::<Plain, 128, true>
 }
 kernel! {
     /// Whole decode steps, for head_dim 64: as `decode_persistent_d128`.
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_persistent_d64, persistent::<64, true>
+    decode_persistent_d64, persistent::<Plain, 64, true>
 }
 kernel! {
     /// First half of a decode step's layer whose heads have no norms: as `decode_attention_d128` with q, k, v = their products + biases, if
@@ -206,26 +207,26 @@ kernel! {
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_rotated_attention_d128, attention::<128, false>
+    decode_rotated_attention_d128, attention::<Plain, 128, false>
 }
 kernel! {
     /// First half of a decode step's layer whose heads have no norms, for head_dim 64: as `decode_rotated_attention_d128`.
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_rotated_attention_d64, attention::<64, false>
+    decode_rotated_attention_d64, attention::<Plain, 64, false>
 }
 kernel! {
     /// Whole decode steps, heads without norms: as `decode_persistent_d128` with the layers of `decode_rotated_attention_d128`.
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_rotated_persistent_d128, persistent::<128, false>
+    decode_rotated_persistent_d128, persistent::<Plain, 128, false>
 }
 kernel! {
     /// Whole decode steps, heads without norms, for head_dim 64: as `decode_rotated_persistent_d128`.
     ///
     /// # Safety
     /// As `decode_attention_d128`.
-    decode_rotated_persistent_d64, persistent::<64, false>
+    decode_rotated_persistent_d64, persistent::<Plain, 64, false>
 }

@@ -14,7 +14,7 @@ macro_rules! with_parameters {
             }
             numbers {
                 layer_stride embed input_norm qkv q_norm k_norm o post_norm gate up down norm head hidden heads kv_heads intermediate
-                vocab capacity layers tokens keep_logits grid lds_sums lds_x
+                vocab capacity layers tokens keep_logits grid lds_sums lds_x group_log2
             }
             floats { eps scale }
         }
@@ -73,23 +73,23 @@ pub fn memory(offset: u32) -> *mut f32 {
 }
 
 macro_rules! define_kernel {
-    ({ [$($doc:tt)*] $name:ident $body:ident $d:literal $normed:literal }
+    ({ [$($doc:tt)*] $name:ident $body:ident $weights:ty, $d:literal $normed:literal }
     pointers { $($pointer:ident: $kind:ty,)* } numbers { $($number:ident)* } floats { $($float:ident)* }) => {
         $($doc)*
         #[unsafe(no_mangle)]
         pub unsafe extern "gpu-kernel" fn $name($($pointer: $kind,)* $($number: u32,)* $($float: f32,)*) {
             let launch = Launch { $($pointer,)* $($number,)* $($float,)* };
             // SAFETY: the body's contract is the kernel's.
-            unsafe { $body::<$d, $normed>(launch) };
+            unsafe { $body::<$weights, $d, $normed>(launch) };
         }
     };
 }
 pub(super) use define_kernel;
 
-/// Writes one kernel over a body for a head_dim and heads with norms or without, with the parameters of `Args`.
+/// Writes one kernel over a body for a way of storing matrices, a head_dim and heads with norms or without, with the parameters of `Args`.
 macro_rules! kernel {
-    ($(#[$doc:meta])* $name:ident, $body:ident::<$d:literal, $normed:literal>) => {
-        with_parameters! { define_kernel { [$(#[$doc])*] $name $body $d $normed } }
+    ($(#[$doc:meta])* $name:ident, $body:ident::<$weights:ty, $d:literal, $normed:literal>) => {
+        with_parameters! { define_kernel { [$(#[$doc])*] $name $body $weights, $d $normed } }
     };
 }
 pub(super) use kernel;

@@ -3,7 +3,8 @@
 //! [`NAME_ATTENTION_D128`] is a layer's first half (RMSNorm, q/k/v, head norms, rotation, KV append, attention, o_proj, residual),
 //! [`NAME_MLP_D128`] its second (RMSNorm, gate/up, SwiGLU, down_proj, residual), [`NAME_HEAD_D128`] what follows the layers (RMSNorm,
 //! lm_head, argmax), and [`NAME_PERSISTENT_D128`] all of it, token after token, in one launch. One sequence, one token at a time: prefill
-//! has its own kernels. No sampling but the largest logit; logits can be left in memory for whoever samples.
+//! has its own kernels. Quantized matrices have the last of these alone ([`NAMES_QUANTIZED`]), all of one format. No sampling but the
+//! largest logit; logits can be left in memory for whoever samples.
 //!
 //! All workgroups of a launch run at once and wait for each other between phases ([`amdgpu_target::gpu::GridBarrier`]): the grid may not
 //! be larger than what the card holds. Where the next token stands, and which it is, is in device memory ([`Work::STATE`]), so that a
@@ -21,13 +22,18 @@ mod launch;
 #[cfg(gpu)]
 mod phases;
 #[cfg(gpu)]
+mod quantized;
+#[cfg(gpu)]
 mod step;
 #[cfg(gpu)]
 mod stream;
+#[cfg(gpu)]
+mod weights;
 
 use amdgpu_target::{Geometry, MAX_LDS_BYTES};
 
-use crate::contract::{Address, args};
+use crate::contract::{Address, Kernel, args};
+use crate::format::Stored;
 
 /// First half of a layer, head_dim 64.
 pub const NAME_ATTENTION_D64: &str = "decode_attention_d64";
@@ -84,8 +90,74 @@ pub const fn names(head_dim: u32, normed: bool) -> Option<Names> {
     Some(Names { attention, mlp, head, persistent })
 }
 
-/// Waves of a workgroup. Two workgroups share a WGP, so a wave may have 192 VGPRs.
+/// Whole tokens with quantized matrices, by format: heads with norms of 64 and of 128 elements, then heads without norms.
+pub const NAMES_QUANTIZED: [(Stored, [&str; 4]); 5] = [
+    (
+        Stored::Int8,
+        [
+            "decode_persistent_int8_d64",
+            "decode_persistent_int8_d128",
+            "decode_rotated_persistent_int8_d64",
+            "decode_rotated_persistent_int8_d128",
+        ],
+    ),
+    (
+        Stored::Int8Group,
+        [
+            "decode_persistent_int8g_d64",
+            "decode_persistent_int8g_d128",
+            "decode_rotated_persistent_int8g_d64",
+            "decode_rotated_persistent_int8g_d128",
+        ],
+    ),
+    (
+        Stored::Int4,
+        [
+            "decode_persistent_int4_d64",
+            "decode_persistent_int4_d128",
+            "decode_rotated_persistent_int4_d64",
+            "decode_rotated_persistent_int4_d128",
+        ],
+    ),
+    (
+        Stored::Int4Minimum,
+        [
+            "decode_persistent_int4m_d64",
+            "decode_persistent_int4m_d128",
+            "decode_rotated_persistent_int4m_d64",
+            "decode_rotated_persistent_int4m_d128",
+        ],
+    ),
+    (
+        Stored::Fp8,
+        [
+            "decode_persistent_fp8_d64",
+            "decode_persistent_fp8_d128",
+            "decode_rotated_persistent_fp8_d64",
+            "decode_rotated_persistent_fp8_d128",
+        ],
+    ),
+];
+
+/// A row of the list of kernels: format and kernel of [`NAMES_QUANTIZED`].
+pub(crate) const fn quantized(format: usize, kernel: usize) -> Kernel {
+    Kernel { name: NAMES_QUANTIZED[format].1[kernel], fields: Args::FIELDS, waves: WAVES }
+}
+
+/// The kernel for whole tokens whose matrices are all stored so, if there is one.
+pub fn persistent(stored: Stored, head_dim: u32, normed: bool) -> Option<&'static str> {
+    let bf16 = names(head_dim, normed)?.persistent;
+    if stored == Stored::Bf16 {
+        return Some(bf16);
+    }
+    let (_, names) = NAMES_QUANTIZED.iter().find(|(format, _)| *format == stored)?;
+    Some(names[usize::from(head_dim == 128) + 2 * usize::from(!normed)])
+}
+
+/// Waves of a workgroup.
 pub const WAVES: u32 = 16;
+/// Workgroups that share a WGP, so a wave may have 192 VGPRs.
+pub const WORKGROUPS_PER_WGP: u32 = 2;
 /// Work-items of a workgroup.
 const ITEMS: u32 = WAVES * 32;
 /// Elements of K that one step of a wave covers: four 16-byte loads per lane.
@@ -113,9 +185,9 @@ pub const NAN_ID: u32 = crate::argmax::NAN_ID;
 pub const INFINITE_ID: u32 = NAN_ID - 1;
 
 args! {
-    /// Arguments of all four kernels. Offsets into `weights` count [`UNIT`]s; those of a layer's tensors are the first layer's.
+    /// Arguments of all these kernels. Offsets into `weights` count [`UNIT`]s; those of a layer's tensors are the first layer's.
     pub struct Args {
-        /// All weights, bf16: one block.
+        /// All weights: one block. Vectors are bf16; matrices too, or each is the object of its format.
         pub weights: Address,
         /// KV cache: per layer keys `[kv_heads, capacity, D]`, then values `[kv_heads, D, capacity]`, bf16.
         pub cache: Address,
@@ -133,7 +205,7 @@ args! {
         pub embed: u32,
         /// First layer's `[H]` before attention.
         pub input_norm: u32,
-        /// First layer's q, k, v `[Q + 2K, H]`, one behind the other.
+        /// First layer's q, k, v `[Q + 2K, H]`, one behind the other; quantized, each from the next multiple of 256.
         pub qkv: u32,
         /// First layer's `[D]` for queries. In the kernels of heads without norms: biases `[Q + 2K]` of q, k and v, or [`NO_BIAS`].
         pub q_norm: u32,
@@ -177,12 +249,13 @@ args! {
         pub lds_sums: u32,
         /// Offset of the activation in LDS, in bytes.
         pub lds_x: u32,
+        /// log2 of the group of a scale: 5, 6 or 7; not used where matrices have no groups.
+        pub group_log2: u32,
         /// ε of every norm.
         pub eps: f32,
         /// Scale of scores, 1/√D.
         pub scale: f32,
     }
-    pad pad
 }
 
 /// Sizes of a model, as far as these kernels care.

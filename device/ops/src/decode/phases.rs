@@ -10,7 +10,8 @@ use amdgpu_target::gpu::{
 use super::attend::Attend;
 use super::launch::memory;
 use super::step::{Row, Step, share};
-use super::stream::{Rows, Stream};
+use super::stream::Stream;
+use super::weights::{Share, Weights};
 use super::{
     CHUNK, INFINITE_ID, ITEMS, LDS_OWN, LDS_WAVES, NAN_ID, NO_BIAS, WAVES, Work, ceil, mlp_rows, quotient, splits,
 };
@@ -20,19 +21,21 @@ use crate::attention::FLOOR;
 /// Pieces of a context that are merged at once.
 const MERGED: usize = 4;
 
-impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
+impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
     /// Phase 1: q, k, v of the normalised stream, with their biases where heads have no norms and there are such. `waits`: whether other
     /// workgroups made the stream.
     ///
     /// # Safety
     /// 1. All waves come here in turn with the other workgroups.
     #[inline(always)]
-    pub unsafe fn project(&mut self, layer: u32, row: Row, waits: bool) {
+    pub unsafe fn project(&mut self, layer: u32, row: Row<W::Embedding>, waits: bool) {
         // SAFETY: all waves come here.
         unsafe { self.refresh() };
-        let n = (self.launch.heads + 2 * self.launch.kv_heads) * D as u32;
+        let (q, kv) = (self.launch.heads * D as u32, self.launch.kv_heads * D as u32);
+        let n = q + 2 * kv;
         let (start, rows) = share(n, ceil(n, self.launch.grid));
-        let stream = self.product(self.launch.qkv, layer, self.launch.hidden, start, rows);
+        let (base, shape) = (self.tensor(self.launch.qkv, layer), self.shape(q, self.launch.hidden));
+        let stream = Stream::new(W::three(base, shape, kv, Share { start, rows }));
         // SAFETY: `[Q + 2K, H]` of this layer.
         let ahead = unsafe { stream.prefetch() };
         // SAFETY: `[H]` of this layer.
@@ -202,7 +205,8 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
         let l = &self.launch;
         let (offset, k) = if DOWN { (l.down, l.intermediate) } else { (l.o, l.heads * D as u32) };
         let (start, rows) = self.own_rows();
-        let stream = self.product(offset, layer, k, start, rows);
+        let (base, shape) = (self.tensor(offset, layer), self.shape(l.hidden, k));
+        let stream = Stream::new(W::one(base, shape, Share { start, rows }));
         // SAFETY: `[H, k]` of this layer.
         let ahead = unsafe { stream.prefetch() };
         // SAFETY: in turn.
@@ -235,12 +239,8 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
         unsafe { self.refresh() };
         let l = self.launch;
         let (start, rows) = share(l.intermediate, mlp_rows(l.intermediate, l.grid));
-        let row_bytes = l.hidden as usize * 2;
-        let gate = self.tensor(l.gate, layer).wrapping_add(start as usize * row_bytes);
-        let up = self.tensor(l.up, layer).wrapping_add(start as usize * row_bytes);
-        // Row `rows` + i of the stream is row i of up.
-        let jump = (up as usize).wrapping_sub(gate as usize).wrapping_sub(rows as usize * row_bytes);
-        let stream = Stream::new(Rows { base: gate, rows: 2 * rows, k: l.hidden, split: rows, jump });
+        let (gate, up) = (self.tensor(l.gate, layer), self.tensor(l.up, layer));
+        let stream = Stream::new(W::pair(gate, up, self.shape(l.intermediate, l.hidden), Share { start, rows }));
         // SAFETY: `[I, H]` twice, of this layer.
         let ahead = unsafe { stream.prefetch() };
         // SAFETY: `[H]` of this layer.
@@ -309,8 +309,8 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
         unsafe { self.refresh() };
         let l = self.launch;
         let (start, rows) = share(l.vocab, ceil(l.vocab, l.grid));
-        let base = self.tensor(l.head, 0).wrapping_add(start as usize * (l.hidden as usize * 2));
-        let stream = Stream::whole_rows(Rows { base, rows, k: l.hidden, split: u32::MAX, jump: 0 });
+        let (base, shape) = (self.tensor(l.head, 0), self.shape(l.vocab, l.hidden));
+        let stream = Stream::whole_rows(W::one(base, shape, Share { start, rows }));
         // SAFETY: `[V, H]`.
         let ahead = unsafe { stream.prefetch() };
         // SAFETY: `[H]`.

@@ -2,7 +2,8 @@
 //! this workgroup's rows. Rows of a product belong to the same workgroup in every layer, so its part of the residual stream stays in its
 //! LDS; memory has a copy for the others. No phase is here.
 
-use amdgpu_target::bf16_to_f32;
+use core::marker::PhantomData;
+
 use amdgpu_target::gpu::{
     B64, B128, GridBarrier, Shared, barrier, bf16x4, fma, item_idx, lane_idx, lds, load, load_f32x4, rcp, rsq, store,
     unpack_bf16, wave_idx, wave_sum, wave_uniform, workgroup_x,
@@ -10,6 +11,7 @@ use amdgpu_target::gpu::{
 
 use super::launch::{Launch, memory};
 use super::stream::{Ahead, Rows, Stream};
+use super::weights::{Shape, Weights};
 use super::{CHUNK, ITEMS, LDS_OWN, LDS_WAVES, UNIT, WAVES, Work, ceil};
 
 /// Quads of the residual stream that an item holds at most.
@@ -17,15 +19,15 @@ const QUADS: usize = (super::MAX_HIDDEN / ITEMS / 4) as usize;
 
 /// Where a norm finds its row.
 #[derive(Clone, Copy)]
-pub enum Row {
+pub enum Row<E> {
     /// The embedding of a token.
-    Embedding(*const u16),
+    Embedding(E),
     /// The residual stream in memory.
     Stream,
 }
 
-/// A launch at work. `D` is head_dim, `NORMED` whether heads have norms.
-pub struct Step<const D: usize, const NORMED: bool> {
+/// A launch at work. `W` is how matrices are stored, `D` head_dim, `NORMED` whether heads have norms.
+pub struct Step<W, const D: usize, const NORMED: bool> {
     /// Its arguments.
     pub launch: Launch,
     /// Where what lies in the work memory.
@@ -34,6 +36,7 @@ pub struct Step<const D: usize, const NORMED: bool> {
     pub work: Shared,
     /// Between phases.
     pub grid: GridBarrier,
+    weights: PhantomData<W>,
 }
 
 /// This workgroup's rows of `n`, `each` to a workgroup.
@@ -43,7 +46,7 @@ pub fn share(n: u32, each: u32) -> (u32, u32) {
     (start, (n - start).min(each))
 }
 
-impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
+impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
     /// # Safety
     /// 1. The launch's pointers and numbers are what `Args` says.
     #[inline(always)]
@@ -59,7 +62,7 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
         let work = unsafe { Shared::new(launch.work, at.bytes) };
         // SAFETY: the counter is the barrier's alone and 0; the host launches no more workgroups than run at once.
         let grid = unsafe { GridBarrier::new(work, launch.grid) };
-        Self { launch, at, work, grid }
+        Self { launch, at, work, grid, weights: PhantomData }
     }
 
     /// Where what lies in the work memory.
@@ -138,7 +141,7 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
     /// # Safety
     /// 1. All waves come here; nobody reads x any more.  2. `row` is there: for the stream, after the grid's wait.
     #[inline(always)]
-    pub unsafe fn normalise(&self, row: Row, w: [B64; QUADS]) {
+    pub unsafe fn normalise(&self, row: Row<W::Embedding>, w: [B64; QUADS]) {
         let hidden = self.launch.hidden;
         let mut values = [[0.0f32; 4]; QUADS];
         for j in 0..QUADS {
@@ -147,11 +150,8 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
                 values[j] = match row {
                     // SAFETY: below H.
                     Row::Stream => unsafe { self.work.load_f32x4(self.at.hidden + quad * 16) },
-                    Row::Embedding(row) => {
-                        // SAFETY: below H.
-                        let [ab, cd] = unsafe { load(row.cast::<B64>(), quad as usize) }.words().map(unpack_bf16);
-                        [ab[0], ab[1], cd[0], cd[1]]
-                    }
+                    // SAFETY: below H.
+                    Row::Embedding(row) => unsafe { W::quad(row, quad) },
                 };
             }
         }
@@ -189,7 +189,7 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
     /// # Safety
     /// 1. All waves come here; x is there; `ahead` is this stream's.
     #[inline(always)]
-    pub unsafe fn multiply(&self, stream: &Stream, ahead: Ahead) {
+    pub unsafe fn multiply<R: Rows>(&self, stream: &Stream<R>, ahead: Ahead<R::Chunk>) {
         let sums = memory(self.launch.lds_sums);
         let (log2, part) = (stream.parts_log2, stream.part);
         // SAFETY: the caller's.
@@ -232,7 +232,7 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
     /// # Safety
     /// 1. All waves come here; `row` is there.
     #[inline(always)]
-    pub unsafe fn fetch_own(&self, row: Row) {
+    pub unsafe fn fetch_own(&self, row: Row<W::Embedding>) {
         let (start, rows) = self.own_rows();
         let mut i = item_idx();
         while i < rows {
@@ -240,7 +240,7 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
                 // SAFETY: below H.
                 Row::Stream => f32::from_bits(unsafe { self.work.load_b32(self.at.hidden + (start + i) * 4) }),
                 // SAFETY: below H.
-                Row::Embedding(row) => bf16_to_f32(unsafe { load(row, (start + i) as usize) }),
+                Row::Embedding(row) => unsafe { W::element(row, start + i) },
             };
             // SAFETY: the launch gives a number per row.
             unsafe { store(memory(LDS_OWN), i as usize, value) };
@@ -248,11 +248,10 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
         }
     }
 
-    /// Rows `n` of a matrix `[n, k]` of `layer`, this workgroup's share.
+    /// Shape of a matrix of this launch.
     #[inline(always)]
-    pub fn product(&self, offset: u32, layer: u32, k: u32, start: u32, rows: u32) -> Stream {
-        let base = self.tensor(offset, layer).wrapping_add(start as usize * (k as usize * 2));
-        Stream::new(Rows { base, rows, k, split: u32::MAX, jump: 0 })
+    pub fn shape(&self, n: u32, k: u32) -> Shape {
+        Shape { n, k, group_log2: self.launch.group_log2 }
     }
 
     /// A state's word, as it was when the launch began.
@@ -282,8 +281,8 @@ impl<const D: usize, const NORMED: bool> Step<D, NORMED> {
 
     /// The row of the embedding.
     #[inline(always)]
-    pub fn embedding(&self, id: u32) -> Row {
-        let row = id as usize * (self.launch.hidden as usize * 2);
-        Row::Embedding(self.tensor(self.launch.embed, 0).wrapping_add(row).cast())
+    pub fn embedding(&self, id: u32) -> Row<W::Embedding> {
+        let shape = self.shape(self.launch.vocab, self.launch.hidden);
+        Row::Embedding(W::embedding(self.tensor(self.launch.embed, 0), shape, id))
     }
 }

@@ -1,33 +1,45 @@
 //! A workgroup's rows of a matrix times one vector: every wave streams its rows, several 16-byte loads per lane ahead, the first of them
 //! before the vector is there. The vector lies in LDS; what becomes of each row's sum is the caller's.
 
-use amdgpu_target::gpu::{B128, fma, lane_idx, load as load_at, load_offset, unpack_bf16, wave_idx, wave_sum};
+use amdgpu_target::gpu::{B128, wave_idx, wave_sum};
 
 use super::{CHUNK, WAVES, parts_log2};
 
-/// One step of a wave: 1024 elements of one row, 32 per lane.
-type Chunk = [B128; 4];
 /// Steps loaded ahead.
 const AHEAD: usize = 3;
 
-/// Rows of one or two matrices `[N, K]` bf16 that a workgroup multiplies with one vector.
-#[derive(Clone, Copy)]
-pub struct Rows {
-    /// First row.
-    pub base: *const u8,
+/// Rows of one or more matrices that a workgroup multiplies with one vector. A step of a wave is [`CHUNK`] elements of one row.
+pub trait Rows: Copy {
+    /// What a lane loads of a step.
+    type Chunk: Copy;
+
+    /// A step that is never multiplied.
+    fn nothing() -> Self::Chunk;
+
     /// How many.
-    pub rows: u32,
+    fn rows(&self) -> u32;
+
     /// K.
-    pub k: u32,
-    /// Rows from this one on lie `jump` bytes further.
-    pub split: u32,
-    /// See `split`.
-    pub jump: usize,
+    fn k(&self) -> u32;
+
+    /// Loads this lane's part of `row` from element `start` on. What lies past K is multiplied with zeros; in its place elements of the row are
+    /// read, which are finite if the row is.
+    ///
+    /// # Safety
+    /// 1. The matrices are there, 16-byte aligned, K a multiple of 64; row and start are below what there is.
+    unsafe fn load(&self, row: u32, start: u32) -> Self::Chunk;
+
+    /// Adds the products of a step with elements from `start` on of `x`.
+    ///
+    /// # Safety
+    /// 1. `x` is bf16 in LDS, zeros from K to a multiple of [`CHUNK`].
+    unsafe fn multiply(chunk: Self::Chunk, x: *const B128, start: u32, sum: &mut [f32; 2]);
 }
 
 /// One wave's share of [`Rows`]: every `2^parts_log2` waves share a row, each with every so manieth chunk.
-pub struct Stream {
-    rows: Rows,
+#[derive(Clone, Copy)]
+pub struct Stream<R> {
+    rows: R,
     chunks: u32,
     /// Waves that share a row.
     parts: u32,
@@ -50,33 +62,33 @@ struct Place {
 }
 
 /// The first steps' weights, on their way.
-pub struct Ahead {
-    chunks: [Chunk; AHEAD],
+pub struct Ahead<C> {
+    chunks: [C; AHEAD],
     next: Place,
 }
 
-impl Stream {
+impl<R: Rows> Stream<R> {
     /// This wave's share, where waves may share a row.
     #[inline(always)]
-    pub fn new(rows: Rows) -> Self {
-        Self::with_parts(rows, parts_log2(rows.rows, rows.k))
+    pub fn new(rows: R) -> Self {
+        Self::with_parts(rows, parts_log2(rows.rows(), rows.k()))
     }
 
     /// This wave's share, each row one wave's.
     #[inline(always)]
-    pub fn whole_rows(rows: Rows) -> Self {
+    pub fn whole_rows(rows: R) -> Self {
         Self::with_parts(rows, 0)
     }
 
     #[inline(always)]
-    fn with_parts(rows: Rows, parts_log2: u32) -> Self {
-        let chunks = rows.k.div_ceil(CHUNK);
+    fn with_parts(rows: R, parts_log2: u32) -> Self {
+        let chunks = rows.k().div_ceil(CHUNK);
         let parts = 1 << parts_log2;
         let part = wave_idx() & (parts - 1);
         let first = wave_idx() >> parts_log2;
         let every = WAVES >> parts_log2;
         let own_rows =
-            if first < rows.rows { (rows.rows - first + every - 1) >> (WAVES.ilog2() - parts_log2) } else { 0 };
+            if first < rows.rows() { (rows.rows() - first + every - 1) >> (WAVES.ilog2() - parts_log2) } else { 0 };
         let own_chunks = (chunks - part + parts - 1) >> parts_log2;
         Self { rows, chunks, parts, parts_log2, part, first, every, steps: own_rows * own_chunks }
     }
@@ -91,29 +103,21 @@ impl Stream {
     }
 
     /// # Safety
-    /// 1. `place` is one of this wave's steps, and `rows` describes memory that is there.
+    /// 1. `place` is one of this wave's steps, and as [`Rows::load`].
     #[inline(always)]
-    unsafe fn load(&self, place: Place) -> Chunk {
-        let jump = if place.row >= self.rows.split { self.rows.jump } else { 0 };
-        let start = place.chunk * CHUNK;
-        let row = self.rows.base.wrapping_add(place.row as usize * (self.rows.k as usize * 2) + jump);
-        core::array::from_fn(|i| {
-            // What lies past K is multiplied with zeros; in its place the row's own start is read, which is finite if the row is.
-            let element = start + i as u32 * 256 + lane_idx() * 8;
-            let offset = if element < self.rows.k { element * 2 } else { 0 };
-            // SAFETY: the lane's 8 elements lie in the row: K is a multiple of 8.
-            unsafe { load_offset(row.cast::<B128>(), offset) }
-        })
+    unsafe fn load(&self, place: Place) -> R::Chunk {
+        // SAFETY: point 1 is the caller's.
+        unsafe { self.rows.load(place.row, place.chunk * CHUNK) }
     }
 
     /// Starts loading the first steps.
     ///
     /// # Safety
-    /// 1. [`Rows`] describes memory that is there, 16-byte aligned, K a multiple of 64.
+    /// 1. As [`Rows::load`].
     #[inline(always)]
-    pub unsafe fn prefetch(&self) -> Ahead {
+    pub unsafe fn prefetch(&self) -> Ahead<R::Chunk> {
         let mut next = Place { row: self.first, chunk: self.part };
-        let mut chunks = [[B128::new([0; 4]); 4]; AHEAD];
+        let mut chunks = [R::nothing(); AHEAD];
         for i in 0..AHEAD {
             if (i as u32) < self.steps {
                 // SAFETY: a step of this wave.
@@ -131,31 +135,25 @@ impl Stream {
     /// 1. As [`Stream::prefetch`], whose result on this value `ahead` is.  2. `x` holds what is said above, and nobody writes it.
     /// 3. All lanes are live.
     #[inline(always)]
-    pub unsafe fn run(&self, ahead: Ahead, x: *const B128, mut sink: impl FnMut(u32, f32)) {
+    pub unsafe fn run(&self, ahead: Ahead<R::Chunk>, x: *const B128, mut sink: impl FnMut(u32, f32)) {
         let Ahead { chunks: [mut a, mut b, mut c], mut next } = ahead;
+        // The closures have everything by value: what they refer to would stay in memory.
+        let this = *self;
         let mut at = Place { row: self.first, chunk: self.part };
         let mut sum = [0.0f32; 2];
-        let mut step = |chunk: Chunk| {
-            for i in 0..4 {
-                let place = (at.chunk * 4 + i as u32) * 32 + lane_idx();
-                // SAFETY: point 2; `at` is a step of this wave, so the chunk is below K rounded up.
-                let x = unsafe { load_at(x, place as usize) }.words().map(unpack_bf16);
-                let w = chunk[i].words().map(unpack_bf16);
-                for e in 0..4 {
-                    sum[0] = fma(w[e][0], x[e][0], sum[0]);
-                    sum[1] = fma(w[e][1], x[e][1], sum[1]);
-                }
-            }
-            if at.chunk + self.parts >= self.chunks {
+        let mut step = move |chunk: R::Chunk| {
+            // SAFETY: point 2; `at` is a step of this wave, so the chunk is below K rounded up.
+            unsafe { R::multiply(chunk, x, at.chunk * CHUNK, &mut sum) };
+            if at.chunk + this.parts >= this.chunks {
                 sink(at.row, wave_sum(sum[0] + sum[1]));
                 sum = [0.0; 2];
             }
-            self.advance(&mut at);
+            this.advance(&mut at);
         };
-        let mut load = || {
+        let mut load = move || {
             // SAFETY: called for steps of this wave only.
-            let chunk = unsafe { self.load(next) };
-            self.advance(&mut next);
+            let chunk = unsafe { this.load(next) };
+            this.advance(&mut next);
             chunk
         };
         let mut left = self.steps;
