@@ -23,10 +23,12 @@ fn kinds() -> Vec<GpuKind> {
     if card_too() { vec![GpuKind::Emulator, GpuKind::AmdHip] } else { vec![GpuKind::Emulator] }
 }
 
-fn gpu_engine(kind: GpuKind, artifact: &Artifact) -> Engine {
+/// Operation by operation, or by one launch for several tokens on few workgroups, a number that divides nothing.
+fn gpu_engine(kind: GpuKind, artifact: &Artifact, decode: Option<DecodePlan>) -> Engine {
     let config = artifact.config();
     let weights = Weights::new(config);
-    let opened = gpu::open(kind, "auto", config, &weights, artifact, &Options::new(256).unwrap()).unwrap();
+    let options = Options { decode, workgroups: decode.map(|_| 3), ..Options::new(256).unwrap() };
+    let opened = gpu::open(kind, "auto", config, &weights, artifact, &options).unwrap();
     Engine::new(opened.ops, weights, config, artifact.end_ids().iter().copied()).unwrap()
 }
 
@@ -35,66 +37,111 @@ fn greedy(engine: &mut Engine, prompt: &[u32], count: i64) -> Vec<u32> {
     engine.generate(&request, &mut NoText, &mut |_| Flow::Continue).unwrap().tokens
 }
 
+/// Logits behind `prompt`: evaluated at once where decode is operation by operation, else token by token, so that decode's kernels alone make
+/// them.
+fn last_logits(engine: &mut Engine, decode: Option<DecodePlan>, prompt: &[u32]) -> Vec<f32> {
+    if decode.is_none() {
+        return engine.last_logits(prompt).unwrap().to_vec();
+    }
+    let (ops, _) = engine.parts();
+    for (position, id) in prompt.iter().enumerate() {
+        ops.decode_logits(*id, position).unwrap();
+    }
+    let mut logits = Vec::new();
+    ops.read_logits(&mut logits).unwrap();
+    logits
+}
+
 fn lead(logits: &[f32]) -> f32 {
     let mut logits = logits.to_vec();
     logits.sort_by(|a, b| b.total_cmp(a));
     logits[0] - logits[1]
 }
 
-fn quantized(recipe: &Recipe) -> Artifact {
+fn quantized(checkpoint: &str, recipe: &Recipe) -> Artifact {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("quantized.zynfer");
-    compile_quantized(&cpu::fixture(cpu::TINY), &file, recipe, &mut |_, _| {}).unwrap();
+    compile_quantized(&cpu::fixture(checkpoint), &file, recipe, &mut |_, _| {}).unwrap();
     Artifact::open(&file, LoadMode::Mmap).unwrap()
 }
 
-fn check(recipe: &Recipe, what: &str) {
-    let artifact = quantized(recipe);
+fn check(checkpoint: &str, vocab: usize, recipe: &Recipe, plans: &[Option<DecodePlan>], what: &str) {
+    let artifact = quantized(checkpoint, recipe);
     let mut reference = cpu::engine(&artifact, CpuOptions::new(256));
-    let (cases, _) = golden::read(&cpu::fixture(cpu::TINY), 4096);
-    for kind in kinds() {
-        let mut engine = gpu_engine(kind, &artifact);
+    let (cases, _) = golden::read(&cpu::fixture(checkpoint), vocab);
+    for (kind, plan) in kinds().into_iter().flat_map(|kind| plans.iter().map(move |plan| (kind, *plan))) {
+        let mut engine = gpu_engine(kind, &artifact, plan);
         for case in cases.iter().filter(|case| case.ids.len() > 1).take(2) {
             let prompt = &case.ids;
             let expected = reference.last_logits(prompt).unwrap().to_vec();
-            let found = cosine(engine.last_logits(prompt).unwrap(), &expected);
-            assert!(found >= GPU_LOGIT_COSINE, "{what}, {}: cosine {found}", kind.name());
+            let found = cosine(&last_logits(&mut engine, plan, prompt), &expected);
+            assert!(found >= GPU_LOGIT_COSINE, "{what}, {} {plan:?}: cosine {found}", kind.name());
             let expected = greedy(&mut reference, prompt, 4);
             let tokens = greedy(&mut engine, prompt, 4);
             let Some(step) = tokens.iter().zip(&expected).position(|(a, b)| a != b) else { continue };
             let context = [prompt, &expected[..step]].concat();
             let lead = lead(reference.last_logits(&context).unwrap());
-            assert!(lead <= GPU_TOP1_GAP, "{what}, {}: step {step}: {tokens:?}, {expected:?} expected", kind.name());
+            assert!(
+                lead <= GPU_TOP1_GAP,
+                "{what}, {} {plan:?}: step {step}: {tokens:?}, {expected:?} expected",
+                kind.name()
+            );
+        }
+    }
+}
+
+/// Every scheme with every group.
+fn schemes() -> impl Iterator<Item = Scheme> {
+    let groups = [32, 64, 128].into_iter();
+    let by_groups = groups.flat_map(|group| [Scheme::Int8(group), Scheme::Int4(group), Scheme::Int4Min(group)]);
+    by_groups.chain([Scheme::Int8Row, Scheme::Fp8])
+}
+
+#[test]
+fn each_scheme_says_what_the_cpu_says() {
+    for scheme in schemes() {
+        let plans = [None, Some(DecodePlan::Persistent)];
+        check(cpu::TINY, 4096, &Recipe::new(scheme), &plans, &scheme.to_string());
+    }
+}
+
+/// Heads of 128 elements with norms, of 64 without, biases, lm_head apart from the embedding: the other resident kernels.
+#[test]
+fn each_format_says_what_the_cpu_says_for_other_shapes() {
+    for checkpoint in [cpu::UNTIED].into_iter().chain(cpu::OTHERS) {
+        let vocab = if checkpoint == cpu::UNTIED { 1000 } else { cpu::OTHERS_VOCAB };
+        for scheme in [Scheme::Int8Row, Scheme::Int8(32), Scheme::Int4(32), Scheme::Int4Min(32), Scheme::Fp8] {
+            let what = format!("{checkpoint}, {scheme}");
+            check(checkpoint, vocab, &Recipe::new(scheme), &[Some(DecodePlan::Persistent)], &what);
         }
     }
 }
 
 #[test]
-fn each_scheme_says_what_the_cpu_says() {
-    let groups = [32, 64, 128].into_iter();
-    let by_groups = groups.flat_map(|group| [Scheme::Int8(group), Scheme::Int4(group), Scheme::Int4Min(group)]);
-    for scheme in by_groups.chain([Scheme::Int8Row, Scheme::Fp8]) {
-        check(&Recipe::new(scheme), &scheme.to_string());
-    }
-}
-
-#[test]
 fn classes_of_matrices_may_have_schemes_of_their_own() {
-    check(&Recipe::new(Scheme::Int8Row).keep(MIXED).unwrap(), MIXED);
+    check(cpu::TINY, 4096, &Recipe::new(Scheme::Int8Row).keep(MIXED).unwrap(), &[None], MIXED);
 }
 
-/// Fused decode reads bf16: it says which matrix is not, and what to do.
+/// Fused decode reads matrices of one scheme, and half a layer's launches bf16 only: it says what is otherwise, and what to do.
 #[test]
-fn fused_decode_is_refused_by_name() {
-    let artifact = quantized(&Recipe::new(Scheme::Bf16).keep("attn_o=int4:64").unwrap());
-    let weights = Weights::new(artifact.config());
-    for decode in [DecodePlan::Fused, DecodePlan::Graph, DecodePlan::Persistent] {
+fn what_fused_decode_does_not_read_is_refused_by_name() {
+    let refusal = |artifact: &Artifact, decode| {
+        let weights = Weights::new(artifact.config());
         let options = Options { decode: Some(decode), ..Options::new(64).unwrap() };
-        let opened = gpu::open(GpuKind::Emulator, "auto", artifact.config(), &weights, &artifact, &options);
-        let Err(error) = opened.map(|opened| opened.notes) else { panic!("it opened") };
+        let opened = gpu::open(GpuKind::Emulator, "auto", artifact.config(), &weights, artifact, &options);
+        opened.map(|opened| opened.notes).expect_err("it opened").to_string()
+    };
+    let mixed = quantized(cpu::TINY, &Recipe::new(Scheme::Bf16).keep("attn_o=int4:64").unwrap());
+    for decode in [DecodePlan::Fused, DecodePlan::Graph, DecodePlan::Persistent] {
         assert_eq!(
-            error.to_string(),
-            "tensor model.layers.0.self_attn.o_proj.weight: int4:64, fused decode reads bf16; --plan unfused runs it"
+            refusal(&mixed, decode),
+            "tensor model.layers.0.self_attn.o_proj.weight: int4:64 beside bf16, fused decode reads matrices of one scheme; \
+             --plan unfused runs them"
         );
+    }
+    let int8 = quantized(cpu::TINY, &Recipe::new(Scheme::Int8Row));
+    for decode in [DecodePlan::Fused, DecodePlan::Graph] {
+        let expected = "decode: int8 weights, the plans fused and graph read bf16; persistent and unfused read all";
+        assert_eq!(refusal(&int8, decode), expected);
     }
 }

@@ -148,7 +148,7 @@ pub(super) struct MachineArgs {
 pub(super) struct BackendArgs {
     #[command(flatten)]
     machine: MachineArgs,
-    /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator and with quantized weights]
+    /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator and where matrices are stored in several schemes]
     #[arg(long, value_enum, env = "ZYNFER_PLAN", hide_env_values = true, value_name = "PLAN")]
     plan: Option<DecodeBy>,
     /// What the CPU backend multiplies quantized weights with: f32, or 8 bits with a scale per token and 32 elements
@@ -339,14 +339,19 @@ pub(super) fn open_backend(
         check_list()?;
     }
     // A card gains most from the fewest launches; the emulator has none to save, and the operations' kernels are less to execute.
-    let plan = match (args.plan, weights.quantized(source.as_ref())) {
-        (Some(plan), _) => plan,
-        (None, _) if kind == GpuKind::Emulator => DecodeBy::Unfused,
-        (None, None) => DecodeBy::Persistent,
-        (None, Some((spec, scheme))) => {
-            ui.say(&format!("--plan unfused: tensor {} is {scheme}, fused decode reads bf16", spec.name));
-            DecodeBy::Unfused
-        }
+    let plan = match args.plan {
+        Some(plan) => plan,
+        None if kind == GpuKind::Emulator => DecodeBy::Unfused,
+        None => match weights.one_scheme(&gpu::schemes(weights, source.as_ref())?) {
+            Ok(_) => DecodeBy::Persistent,
+            Err((spec, [scheme, others])) => {
+                let name = &spec.name;
+                ui.say(&format!(
+                    "--plan unfused: tensor {name} is {scheme} beside {others}, fused decode reads one scheme"
+                ));
+                DecodeBy::Unfused
+            }
+        },
     };
     let (hip_library, decode, kv) = (machine.hip_library.clone(), plan.plan(), machine.kv.unwrap_or(gpu::plan::KV));
     let options = gpu::Options { hip_library, decode, kv, ..gpu::Options::new(context)? };

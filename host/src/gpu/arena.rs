@@ -17,8 +17,8 @@ const BIAS_ALIGN: usize = 128;
 pub struct Arena {
     offsets: Vec<usize>,
     bytes: usize,
-    /// Whether all of it is bf16.
-    bf16: bool,
+    /// What all matrices are stored as, if they are alike.
+    scheme: Option<Scheme>,
 }
 
 impl Arena {
@@ -33,8 +33,8 @@ impl Arena {
             offsets.push(start);
             end = start.checked_add(Dtype::from(*scheme).stored_bytes(&spec.shape).ok()?)?;
         }
-        let bf16 = schemes.iter().all(|scheme| *scheme == Scheme::Bf16);
-        Some(Self { offsets, bytes: end.checked_next_multiple_of(ALIGN)?, bf16 })
+        let scheme = weights.one_scheme(schemes).ok();
+        Some(Self { offsets, bytes: end.checked_next_multiple_of(ALIGN)?, scheme })
     }
 
     /// All of it.
@@ -48,15 +48,19 @@ impl Arena {
     }
 
     /// Where decode's kernels find everything; `None` if layers are not at equal distances, q, k, v or their biases not neighbours, or
-    /// anything is not bf16.
+    /// matrices not stored alike.
     pub fn places(&self, weights: &Weights) -> Option<WeightPlaces> {
-        if !self.bf16 {
-            return None;
-        }
+        let scheme = self.scheme?;
         let first = weights.layers.first()?;
         let at = |id| self.offset(id);
         let stride = weights.layers.get(1).map_or(0, |second| at(second.input_layernorm) - at(first.input_layernorm));
-        let size = |id: TensorId| 2 * weights.spec(id).shape.iter().product::<usize>();
+        // A quantized matrix begins where a line does.
+        let size = |id: TensorId| {
+            let shape = &weights.spec(id).shape;
+            let quantized = scheme != Scheme::Bf16 && shape.len() == 2;
+            let bytes = Dtype::from(if quantized { scheme } else { Scheme::Bf16 }).stored_bytes(shape).ok()?;
+            Some(if quantized { bytes.next_multiple_of(ALIGN) } else { bytes })
+        };
         for (index, layer) in weights.layers.iter().enumerate() {
             let moved = |id: TensorId, of_first: TensorId| at(id) == at(of_first) + index * stride;
             let all_moved = |ids: &[TensorId], of_first: &[TensorId]| {
@@ -71,13 +75,17 @@ impl Arena {
                 && moved(layer.gate_proj, first.gate_proj)
                 && moved(layer.up_proj, first.up_proj)
                 && moved(layer.down_proj, first.down_proj);
-            let behind = |[q, k, v]: [TensorId; 3]| at(k) == at(q) + size(q) && at(v) == at(k) + size(k);
+            let behind = |[q, k, v]: [TensorId; 3]| {
+                Some(at(k)) == size(q).map(|q_bytes| at(q) + q_bytes)
+                    && Some(at(v)) == size(k).map(|k_bytes| at(k) + k_bytes)
+            };
             let neighbours = behind([layer.q_proj, layer.k_proj, layer.v_proj]) && layer.qkv_bias.is_none_or(behind);
             if !equal || !neighbours {
                 return None;
             }
         }
         Some(WeightPlaces {
+            scheme,
             layer_stride: stride,
             embed: at(weights.embed_tokens),
             input_norm: at(first.input_layernorm),
@@ -139,7 +147,17 @@ mod tests {
             .map(|spec| if spec.shape.len() == 2 { Scheme::Int4(32) } else { Scheme::Bf16 })
             .collect();
         let arena = Arena::new(&weights, &schemes).expect("it fits");
-        assert_eq!(arena.places(&weights), None, "fused decode reads bf16");
+        let places = arena.places(&weights).expect("one scheme");
+        // q is 2048 × 1024, half a byte each, and an f16 for 32 of them; k lies behind it.
+        let k = weights.layers[0].k_proj;
+        assert_eq!((places.scheme, arena.offset(k) - places.qkv), (Scheme::Int4(32), 2048 * 1024 / 2 + 2048 * 32 * 2));
+        let mut mixed = schemes.clone();
+        mixed[weights.lm_head.0] = Scheme::Int8Row;
+        assert_eq!(
+            Arena::new(&weights, &mixed).expect("it fits").places(&weights),
+            None,
+            "lm_head is stored otherwise"
+        );
         // Half a byte per weight and 2 bytes per 32 of them; norms of 1024 and 128 elements are whole lines.
         let matrices: usize = 151_936 * 1024 + 28 * 1024 * (2048 * 2 + 1024 * 2 + 3072 * 3);
         let norms = (28 * (2 * 1024 + 2 * 128) + 1024) * 2;

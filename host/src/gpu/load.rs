@@ -229,13 +229,17 @@ pub enum OpenError {
         /// How it is stored.
         scheme: Scheme,
     },
-    /// A quantized tensor, and fused decode was asked for.
-    #[error("tensor {name}: {scheme}, fused decode reads bf16; --plan unfused runs it")]
-    Quantized {
+    /// Matrices that are stored differently, and fused decode was asked for.
+    #[error(
+        "tensor {name}: {scheme} beside {others}, fused decode reads matrices of one scheme; --plan unfused runs them"
+    )]
+    Mixed {
         /// Checkpoint name.
         name: String,
         /// How it is stored.
         scheme: Scheme,
+        /// How the matrices before it are.
+        others: Scheme,
     },
     /// The code object was refused.
     #[error(transparent)]
@@ -266,8 +270,8 @@ pub fn open(
     let selector: Selector = device.parse().map_err(OpenError::Selector)?;
     weights.check(source)?;
     let schemes = schemes(weights, source)?;
-    if let (Some(_), Some((spec, scheme))) = (options.decode, weights.quantized(source)) {
-        return Err(OpenError::Quantized { name: spec.name.clone(), scheme });
+    if let (Some(_), Err((spec, [scheme, others]))) = (options.decode, weights.one_scheme(&schemes)) {
+        return Err(OpenError::Mixed { name: spec.name.clone(), scheme, others });
     }
     let plan = Plan::new(config, weights, &schemes, options.context_len, options.max_chunk, options.kv)?;
     let (context, notes) = context(kind, &selector, options.hip_library.as_ref())?;
@@ -348,7 +352,10 @@ fn tensor<'a>(source: &'a dyn TensorSource, spec: &TensorSpec) -> Result<TensorV
 }
 
 /// How each tensor is stored, in the order of [`Weights::specs`]; each a scheme that kernels read.
-fn schemes(weights: &Weights, source: &dyn TensorSource) -> Result<Vec<Scheme>, OpenError> {
+///
+/// # Errors
+/// A tensor that is missing, or of a type or scheme without kernels.
+pub fn schemes(weights: &Weights, source: &dyn TensorSource) -> Result<Vec<Scheme>, OpenError> {
     let scheme = |spec| match tensor(source, spec)?.dtype {
         Dtype::Bf16 => Ok(Scheme::Bf16),
         Dtype::Quantized(scheme) => Ok(scheme),

@@ -7,9 +7,10 @@ use device_ops::decode::{self, Args, INFINITE_ID, Limit, MAX_ENDS, MAX_GRID, NAN
 
 use super::error::HipError;
 use super::graph::GraphExec;
-use super::kernels::{Kernels, LaunchError};
+use super::kernels::{Kernels, LaunchError, stored};
 use super::memory::{Buffer, Span};
 use super::stream::Stream;
+use crate::quant::Scheme;
 
 /// How a token's layers are launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,6 +56,8 @@ pub enum Heads {
 /// Where each tensor lies in the block of all weights, in bytes from its start. A layer's are the first layer's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WeightPlaces {
+    /// What all matrices are stored as; vectors are bf16.
+    pub scheme: Scheme,
     /// From a layer's tensors to the next layer's.
     pub layer_stride: usize,
     /// `[V, H]`.
@@ -183,9 +186,18 @@ impl Decoder {
     ) -> Result<Self, DecodeError> {
         let shape = model.shape;
         let normed = matches!(model.places.heads, Heads::Normed { .. });
-        let Some(names) = decode::names(shape.head_dim, normed) else {
+        let scheme = model.places.scheme;
+        let Some(format) = stored(scheme) else { return refuse(format!("no kernel reads {scheme}")) };
+        let kernels_of = decode::names(shape.head_dim, normed).zip(decode::persistent(format, shape.head_dim, normed));
+        let Some((names, persistent)) = kernels_of else {
             return refuse(format!("head_dim {}, kernels exist for 64 and 128", shape.head_dim));
         };
+        let names = Names { persistent, ..names };
+        if scheme != Scheme::Bf16 && plan != DecodePlan::Persistent {
+            return refuse(format!(
+                "{scheme} weights, the plans fused and graph read bf16; persistent and unfused read all"
+            ));
+        }
         if let Some(Limit { what, found, most, multiple }) = shape.limit() {
             return refuse(format!("{what} is {found}, a multiple of {multiple} from {multiple} to {most} is needed"));
         }
@@ -249,6 +261,7 @@ impl Decoder {
             lds_x,
             eps: model.eps,
             scale: 1.0 / (shape.head_dim as f32).sqrt(),
+            group_log2: scheme.group().map_or(0, usize::ilog2),
             ..offsets
         };
         Ok(Self { model, names, args, geometry, positions, work, ids, plan, state: None, graphs: [None, None] })
@@ -390,7 +403,7 @@ impl Decoder {
         };
         let model = &self.model;
         let spans = [&model.weights, &model.cache, &model.rope, &model.logits, &self.work, &self.ids];
-        // SAFETY: 1. `Args` is that of all four kernels; 2. `new` checked sizes, alignment and places, `begin` that the positions of
+        // SAFETY: 1. `Args` is that of all these kernels; 2. `new` checked sizes, alignment and places, `begin` that the positions of
         // this call are in cache and table and that its first id is in the vocabulary, as every id is that a kernel chooses; the
         // parts are six allocations, or parts of one that do not overlap; `work` was zeroed and only these kernels and `begin` write it;
         // 3. the contract's geometry, on workgroups that run at once; 4. one stream, and Spans keep memory alive.
@@ -404,13 +417,30 @@ fn offsets(model: &DecodeModel, layers: u32) -> Result<Args, DecodeError> {
     let (h, q, kv) = (u128::from(shape.hidden), u128::from(shape.q()), u128::from(shape.kv()));
     let (i, v, d) = (u128::from(shape.intermediate), u128::from(shape.vocab), u128::from(shape.head_dim));
     let stride = places.layer_stride as u128 * u128::from(layers - 1);
-    let unit = |what: &str, offset: usize, elements: u128, last: u128| -> Result<u32, DecodeError> {
-        let end = offset as u128 + last + elements * 2;
+    let within = |what: &str, offset: usize, bytes: u128, last: u128| -> Result<u32, DecodeError> {
+        let end = offset as u128 + last + bytes;
         let units = u32::try_from(offset as u64 / UNIT);
         match units {
             Ok(units) if (offset as u64).is_multiple_of(UNIT) && end <= model.weights.bytes() as u128 => Ok(units),
             _ => refuse(format!("{what} at {offset} ends at {end}, the weights have {} bytes", model.weights.bytes())),
         }
+    };
+    let unit = |what: &str, offset: usize, elements: u128, last: u128| within(what, offset, elements * 2, last);
+    // Several matrices of as many rows each lie one behind the other, quantized ones from the next multiple of a unit.
+    let matrices = |what: &str, offset: usize, rows: &[u128], k: u128, last: u128| -> Result<u32, DecodeError> {
+        let mut bytes = 0;
+        for &n in rows {
+            let object = match places.scheme {
+                Scheme::Bf16 => n * k * 2,
+                scheme => {
+                    let layout = scheme.layout(&[n as usize, k as usize]);
+                    let layout = layout.map_err(|error| DecodeError::Refused(format!("{what}: {error}")))?;
+                    (layout.bytes as u128).next_multiple_of(u128::from(UNIT))
+                }
+            };
+            bytes += object;
+        }
+        within(what, offset, bytes, last)
     };
     if !model.weights.address().is_multiple_of(UNIT) || !(places.layer_stride as u64).is_multiple_of(UNIT) {
         return refuse(format!(
@@ -430,18 +460,18 @@ fn offsets(model: &DecodeModel, layers: u32) -> Result<Args, DecodeError> {
     };
     Ok(Args {
         layer_stride: unit("layers", places.layer_stride, 0, 0)?,
-        embed: unit("embedding", places.embed, v * h, 0)?,
+        embed: matrices("embedding", places.embed, &[v], h, 0)?,
         input_norm: unit("input norm", places.input_norm, h, stride)?,
-        qkv: unit("q, k, v", places.qkv, (q + 2 * kv) * h, stride)?,
+        qkv: matrices("q, k, v", places.qkv, &[q, kv, kv], h, stride)?,
         q_norm,
         k_norm,
-        o: unit("o_proj", places.o, h * q, stride)?,
+        o: matrices("o_proj", places.o, &[h], q, stride)?,
         post_norm: unit("post norm", places.post_norm, h, stride)?,
-        gate: unit("gate_proj", places.gate, i * h, stride)?,
-        up: unit("up_proj", places.up, i * h, stride)?,
-        down: unit("down_proj", places.down, h * i, stride)?,
+        gate: matrices("gate_proj", places.gate, &[i], h, stride)?,
+        up: matrices("up_proj", places.up, &[i], h, stride)?,
+        down: matrices("down_proj", places.down, &[h], i, stride)?,
         norm: unit("final norm", places.norm, h, 0)?,
-        head: unit("lm_head", places.head, v * h, 0)?,
+        head: matrices("lm_head", places.head, &[v], h, 0)?,
         ..bytemuck::Zeroable::zeroed()
     })
 }

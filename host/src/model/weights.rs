@@ -237,12 +237,17 @@ impl Weights {
         Ok(())
     }
 
-    /// The first quantized matrix of `source`, and how it is stored.
-    pub fn quantized(&self, source: &dyn TensorSource) -> Option<(&TensorSpec, quant::Scheme)> {
-        self.specs.iter().find_map(|spec| match source.tensor(&spec.name)?.dtype {
-            Dtype::Quantized(scheme) => Some((spec, scheme)),
-            Dtype::Bf16 | Dtype::F16 | Dtype::F32 => None,
-        })
+    /// What all matrices are stored as, where `schemes` has the scheme of each of [`Weights::specs`].
+    ///
+    /// # Errors
+    /// The first that is stored otherwise than the first of all, and both schemes.
+    pub fn one_scheme(&self, schemes: &[quant::Scheme]) -> Result<quant::Scheme, (&TensorSpec, [quant::Scheme; 2])> {
+        let mut matrices = self.specs.iter().zip(schemes).filter(|(spec, _)| spec.shape.len() == 2);
+        let first = matrices.next().map_or(quant::Scheme::Bf16, |(_, scheme)| *scheme);
+        match matrices.find(|(_, scheme)| **scheme != first) {
+            None => Ok(first),
+            Some((spec, scheme)) => Err((spec, [*scheme, first])),
+        }
     }
 }
 
