@@ -79,10 +79,12 @@ if wanted bench; then
         bench "tg128_$plan" "${flags[@]}"
         bench "tg128_d512_$plan" "${flags[@]}" -d 512
     done
-    # Quantized weights, operation by operation.
+    # Quantized weights, by the launches of each operation and by the resident kernels.
     for quant in int8 int4 fp8-e4m3; do
         bench "pp512_$quant" -p 512 -n 0 --quant "$quant"
-        bench "tg128_d512_unfused_$quant" -p 0 -n 128 -d 512 --plan unfused --quant "$quant"
+        for plan in unfused persistent; do
+            bench "tg128_d512_${plan}_$quant" -p 0 -n 128 -d 512 --plan "$plan" --quant "$quant"
+        done
     done
     kill "$sampler" 2>/dev/null
 fi
