@@ -26,6 +26,7 @@ fn every_command(folder: &tempfile::TempDir) -> Vec<Vec<String>> {
         format!("logits {model} --ids 1 --out {out}.f32"),
         format!("perplexity {model} --text {text} --window 32 --windows 1"),
         format!("compare {model} {model} --text {text} --window 32 --windows 1"),
+        format!("quant-report {model} --text {text} --window 32 --windows 1 --schemes int8 -p 2 -n 2 -r 1"),
         "models".to_string(),
         "devices".to_string(),
         "doctor".to_string(),

@@ -33,7 +33,7 @@ pub use generation::GenerationDefaults;
 pub use quantize::MatrixEncoder;
 pub use storage::LoadMode;
 pub use tensors::{Dtype, Tensor, expected_tensors};
-pub use writer::{CompileReport, compile, compile_as, compile_quantized};
+pub use writer::{CompileReport, Unnamed, compile, compile_as, compile_quantized, compile_unnamed};
 
 use crate::model::config::ModelConfig;
 

@@ -95,6 +95,39 @@ pub fn compile_as(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CompileReport, LoadError> {
     let started = Instant::now();
+    let (mut report, Unnamed { file, pending }) = compile_unnamed(src, out, recipe, encoder, progress, &|| false)?;
+    pending.publish(&file, out)?;
+    report.elapsed = started.elapsed();
+    Ok(report)
+}
+
+/// A complete, verified artifact that bears no lasting name; it is gone when this is dropped.
+pub struct Unnamed {
+    file: File,
+    pending: Pending,
+}
+
+impl Unnamed {
+    /// Where this process can open it.
+    pub fn path(&self) -> PathBuf {
+        self.pending.readable_path(&self.file)
+    }
+}
+
+/// [`compile_as`] up to the last step: the file is written beside where `out` would be, on Linux under no name at all, so that nothing is left
+/// of it even where the process is killed. `stop` is asked before every write.
+///
+/// # Errors
+/// As [`compile_as`]; that `stop` said so.
+pub fn compile_unnamed(
+    src: &Path,
+    out: &Path,
+    recipe: Option<&Recipe>,
+    encoder: Option<&mut dyn MatrixEncoder>,
+    progress: &mut dyn FnMut(u64, u64),
+    stop: &dyn Fn() -> bool,
+) -> Result<(CompileReport, Unnamed), LoadError> {
+    let started = Instant::now();
     let mut source = Source::open(src, LoadMode::Mmap, recipe)?;
     let source_weight_bytes = source.ranges.iter().map(|(_, range)| range.len() as u64).sum();
     let target = Target::check(&source, src, out)?;
@@ -109,7 +142,7 @@ pub fn compile_as(
 
     hash_sources(&mut source, &mut meter)?;
     let (file, pending) = target.create()?;
-    let mut output = Output { file, path: out, position: 0, needed: file_bytes };
+    let mut output = Output { file, path: out, position: 0, needed: file_bytes, stop };
     output.file.seek(SeekFrom::Start(payload_start)).map_err(|e| LoadError::io(out, "cannot be positioned", e))?;
     output.position = payload_start;
     write_payload(&mut source, encoder, &mut output, payload_start, &mut meter)?;
@@ -120,9 +153,8 @@ pub fn compile_as(
     output.file.sync_all().map_err(|e| LoadError::io(out, output.failed("cannot be synced"), e))?;
     let path = pending.readable_path(&output.file);
     read_back(&path, out, &source.directory, &mut meter)?;
-    pending.publish(&output.file, out)?;
 
-    Ok(CompileReport {
+    let report = CompileReport {
         out: out.to_owned(),
         name: source.directory.model.name.clone(),
         file_bytes,
@@ -136,7 +168,8 @@ pub fn compile_as(
         has_chat_template: source.chat_template.is_some(),
         notes: source.notes,
         elapsed: started.elapsed(),
-    })
+    };
+    Ok((report, Unnamed { file: output.file, pending }))
 }
 
 /// Bytes done and in all.
@@ -159,10 +192,14 @@ struct Output<'a> {
     path: &'a Path,
     position: u64,
     needed: u64,
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl Output<'_> {
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), LoadError> {
+        if (self.stop)() {
+            return Err(LoadError::new(self.path, self.failed("stopped")));
+        }
         while !bytes.is_empty() {
             match self.file.write(bytes) {
                 Ok(0) => return Err(LoadError::new(self.path, self.failed("takes no more bytes"))),

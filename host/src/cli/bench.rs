@@ -1,15 +1,16 @@
-//! `zynfer bench`: prefill and decode rates, apart, each over several runs. The engine takes the times; here they become medians and a
-//! table. What the emulator needs is this computer's wall time and is called so: it says nothing about a card.
+//! `zynfer bench`: prefill and decode rates, apart, each over several runs ([`super::speed`]); here they become a table. What the emulator
+//! needs is this computer's wall time and is called so: it says nothing about a card.
 
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, Event, FinishReason, Flow, NoText, Request, Timings};
+use crate::engine::Engine;
 use crate::model::kv::KvFormats;
 
 use super::error::{CliError, CliResult};
 use super::interrupt;
 use super::model::BackendArgs;
 use super::output::{Ui, Unit, bytes};
+use super::speed::{Measured, SpeedArgs, Test};
 use super::subject::SubjectArgs;
 
 /// Measure prefill and decode rates
@@ -20,18 +21,8 @@ use super::subject::SubjectArgs;
 pub(super) struct Args {
     #[command(flatten)]
     subject: SubjectArgs,
-    /// Tokens of the prompt; 0 measures no prefill [default: 512, on the emulator 32]
-    #[arg(short = 'p', long, value_name = "N")]
-    prompt: Option<usize>,
-    /// Tokens to generate; 0 measures no decode [default: 128, on the emulator 4]
-    #[arg(short = 'n', long, value_name = "N")]
-    tokens: Option<usize>,
-    /// Tokens in the context before those that are generated; they are not timed
-    #[arg(short = 'd', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    depth: u32,
-    /// Measured runs of each [default: 5, on the emulator 3]
-    #[arg(short = 'r', long, value_name = "R")]
-    repeat: Option<usize>,
+    #[command(flatten)]
+    speed: SpeedArgs,
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
@@ -52,47 +43,13 @@ struct Format {
     json: bool,
 }
 
-/// The runs of one test.
-struct Measured {
-    /// `pp512`, `tg128`.
-    test: String,
-    tokens: usize,
-    /// Tokens per second of each run, slowest first.
-    rates: Vec<f64>,
-    /// Wave-instructions of a token, where they are counted.
-    instructions: Option<f64>,
-}
-
-impl Measured {
-    fn median(&self) -> f64 {
-        let half = self.rates.len() / 2;
-        if self.rates.len() % 2 == 1 { self.rates[half] } else { (self.rates[half - 1] + self.rates[half]) / 2.0 }
-    }
-    fn slowest(&self) -> f64 {
-        self.rates[0]
-    }
-    fn fastest(&self) -> f64 {
-        self.rates[self.rates.len() - 1]
-    }
-}
-
 pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
-    let emulated = args.backend.is_emulator();
-    let default = |usual: usize, emulator: usize| if emulated { emulator } else { usual };
-    let prompt = args.prompt.unwrap_or(default(512, 32));
-    let tokens = args.tokens.unwrap_or(default(128, 4));
-    let repeat = args.repeat.unwrap_or(default(5, 3));
-    if prompt == 0 && tokens == 0 {
+    let speeds = args.speed.speeds(args.backend.is_emulator())?;
+    if speeds.tests.is_empty() {
         return Err(CliError::usage("--prompt 0 and --tokens 0: nothing is left to measure"));
     }
-    if repeat == 0 {
-        return Err(CliError::usage("--repeat: 0 runs given, at least 1 is needed"));
-    }
     let subject = args.subject.open(&args.backend, ui)?;
-    let depth = args.depth as usize;
-    // A decode of N tokens follows a prompt, and the token that the prompt itself gives is not counted.
-    let wanted = prompt.max(if tokens > 0 { depth + tokens + 1 } else { 0 });
-    let context = subject.context(&args.backend, wanted)?;
+    let context = subject.context(&args.backend, speeds.context())?;
     let (name, parameters, weight_bytes) = (subject.name.clone(), subject.parameters, subject.weight_bytes());
     let mut engine = subject.load(&args.backend, context, ui)?;
     let (backend, kv) = (engine.backend(), engine.kv_formats());
@@ -100,13 +57,9 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     if backend == "emulator" {
         ui.aside("emulator: times are wall time of this computer while it executes the GPU's instructions; they say nothing about a card");
     }
-    let mut results = Vec::new();
-    if prompt > 0 {
-        results.push(measure(&mut engine, Test::Prefill(prompt), repeat, ui)?);
-    }
-    if tokens > 0 {
-        results.push(measure(&mut engine, Test::Decode { tokens, depth }, repeat, ui)?);
-    }
+    let repeat = speeds.repeat;
+    let measured = speeds.tests.iter().map(|&test| measure(&mut engine, test, repeat, ui));
+    let results = measured.collect::<CliResult<Vec<Measured>>>()?;
     let report = Report { name, parameters, weight_bytes, backend, kv, repeat, results };
     if args.format.json {
         ui.out_json(&report.json())
@@ -117,84 +70,21 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     }
 }
 
-/// What one run does.
-#[derive(Clone, Copy)]
-enum Test {
-    /// Evaluates a prompt of so many tokens.
-    Prefill(usize),
-    /// Generates so many behind a prompt of `depth`.
-    Decode { tokens: usize, depth: usize },
-}
-
-impl Test {
-    fn name(self) -> String {
-        match self {
-            Test::Prefill(tokens) => format!("pp{tokens}"),
-            Test::Decode { tokens, depth: 1 } => format!("tg{tokens}"),
-            Test::Decode { tokens, depth } => format!("tg{tokens} @ d{depth}"),
-        }
-    }
-    fn tokens(self) -> usize {
-        match self {
-            Test::Prefill(tokens) | Test::Decode { tokens, .. } => tokens,
-        }
-    }
-    /// Ids do not matter for the time; they only have to differ and to be in the vocabulary.
-    fn request(self, vocab: usize) -> Request {
-        let (prompt, generated) = match self {
-            Test::Prefill(tokens) => (tokens, 0),
-            Test::Decode { tokens, depth } => (depth, tokens + 1),
-        };
-        let prompt = (0..prompt).map(|i| (i * 7919 % vocab) as u32).collect();
-        Request { prompt, max_tokens: Some(generated as i64), ignore_eos: true, ..Request::default() }
-    }
-    /// Tokens whose passes an instruction count covers.
-    fn passes(self) -> usize {
-        match self {
-            Test::Prefill(tokens) => tokens,
-            Test::Decode { tokens, depth } => depth + tokens,
-        }
-    }
-    fn rate(self, timings: &Timings) -> Option<f64> {
-        match self {
-            Test::Prefill(_) => timings.prefill_tok_s(),
-            Test::Decode { .. } => timings.decode_tok_s(),
-        }
-    }
-}
-
+/// One run unmeasured, for caches and clocks to warm up, and then `repeat`, at least one.
 fn measure(engine: &mut Engine, test: Test, repeat: usize, ui: &Ui) -> CliResult<Measured> {
-    let request = test.request(engine.vocab_size());
-    let (mut rates, mut instructions) = (Vec::with_capacity(repeat), None);
     let mut progress = ui.progress("bench", Unit::Tokens);
     let total = (test.passes() * (repeat + 1)) as u64;
-    let guard = interrupt::Guard::new();
-    for round in 0..=repeat {
-        let before = engine.parts().0.wave_instructions(); // this forgets the cache, too
+    let _guard = interrupt::Guard::new();
+    let mut run = |round: usize| {
         let done = (round * test.passes()) as u64;
-        let outcome = engine.generate(&request, &mut NoText, &mut |event| {
-            match event {
-                Event::Prefill { done: of_prompt, .. } => progress.update(done + of_prompt as u64, total),
-                Event::Token { index, .. } => progress.update(done + index as u64, total),
-                Event::Tail { .. } => {}
-            }
-            if interrupt::asked() { Flow::Cancel } else { Flow::Continue }
-        })?;
-        if outcome.finish_reason == FinishReason::Cancelled {
-            return Err(CliError::Interrupted);
-        }
-        let after = engine.parts().0.wave_instructions();
-        if round == 0 {
-            continue; // caches and clocks warm up
-        }
-        let rate = test.rate(&outcome.timings);
-        rates.push(rate.ok_or_else(|| CliError::failed(format!("{}: too short to be timed", test.name())))?);
-        instructions = before.zip(after).map(|(before, after)| (after - before) as f64 / test.passes() as f64);
+        test.run(engine, &mut |tokens| progress.update(done + tokens as u64, total))
+    };
+    run(0)?;
+    let mut measured = Measured::new(test, run(1)?);
+    for round in 2..=repeat {
+        measured.add(run(round)?);
     }
-    drop(guard);
-    drop(progress);
-    rates.sort_by(f64::total_cmp);
-    Ok(Measured { test: test.name(), tokens: test.tokens(), rates, instructions })
+    Ok(measured)
 }
 
 /// Everything that is printed.

@@ -1,6 +1,6 @@
 //! `zynfer compile`: a Hugging Face folder or a GGUF file becomes a `.zynfer` file. The reading and writing are [`crate::artifact`]'s.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, json};
 
@@ -108,19 +108,29 @@ fn calibration(args: &Args, recipe: &Recipe, ui: &Ui) -> CliResult<Option<Calibr
             recipe.choice
         )));
     }
-    if gguf::is_gguf(&args.src) {
-        let file = args.src.display();
+    let texts = (args.calibrate.as_deref(), args.calibrate_ids_u16.as_deref());
+    let (artifact, ids) = calibration_ids(&args.src, texts.0, texts.1)?;
+    let calibration = Calibration::new(artifact, &ids).map_err(CliError::failed)?;
+    ui.say(&format!("calibrating by {} of {} tokens", calibration.tokens(), ids.len()));
+    Ok(Some(calibration))
+}
+
+/// The folder at `src`, opened, and the ids of the text that its codes are to be chosen by, one of the two.
+pub(super) fn calibration_ids(
+    src: &Path,
+    text: Option<&Path>,
+    ids_u16: Option<&Path>,
+) -> CliResult<(Artifact, Vec<u32>)> {
+    if gguf::is_gguf(src) {
+        let file = src.display();
         return Err(CliError::failed(format!(
             "{file}: only a Hugging Face folder can be calibrated, this is a GGUF file"
         )));
     }
-    let artifact = Artifact::open(&args.src, LoadMode::Mmap)?;
-    let ids = read_ids(args.calibrate.as_deref(), args.calibrate_ids_u16.as_deref(), |text| {
-        encode(&tokenizer(&artifact)?.ok_or_else(|| no_tokenizer(&artifact))?, text)
-    })?;
-    let calibration = Calibration::new(artifact, &ids).map_err(CliError::failed)?;
-    ui.say(&format!("calibrating by {} of {} tokens", calibration.tokens(), ids.len()));
-    Ok(Some(calibration))
+    let artifact = Artifact::open(src, LoadMode::Mmap)?;
+    let ids =
+        read_ids(text, ids_u16, |text| encode(&tokenizer(&artifact)?.ok_or_else(|| no_tokenizer(&artifact))?, text))?;
+    Ok((artifact, ids))
 }
 
 /// `bf16`, or the scheme with the weights' bytes before and after.

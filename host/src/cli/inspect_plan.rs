@@ -50,7 +50,7 @@ impl PlanArgs {
 }
 
 /// What is planned for.
-struct Planned {
+pub(super) struct Planned {
     name: String,
     config: ModelConfig,
     weight_bytes: usize,
@@ -99,23 +99,35 @@ fn planned(subject: &SubjectArgs, ui: &Ui) -> CliResult<Planned> {
         ui.note(&format!("{path}: planned as `zynfer compile --quant bf16` writes it (--quant source takes less)"));
         return Ok(planned);
     }
-    let artifact: Artifact = open_artifact(path, load, ui)?;
-    let scheme = |spec: &TensorSpec| {
-        let tensor = artifact.tensor(&spec.name);
-        tensor
-            .map(|tensor| tensor.scheme)
-            .ok_or_else(|| CliError::failed(format!("{}: {}: not there", path.display(), spec.name)))
-    };
-    Ok(Planned {
-        name: artifact.name().to_owned(),
-        config: artifact.config().clone(),
-        weight_bytes: artifact.weight_bytes() as usize,
-        schemes: Weights::new(artifact.config()).specs().iter().map(scheme).collect::<CliResult<_>>()?,
-    })
+    Planned::of(&open_artifact(path, load, ui)?)
+}
+
+impl Planned {
+    /// An opened model, its tensors stored as they are.
+    pub(super) fn of(artifact: &Artifact) -> CliResult<Self> {
+        let path = artifact.path().display();
+        let scheme = |spec: &TensorSpec| {
+            let tensor = artifact.tensor(&spec.name);
+            tensor
+                .map(|tensor| tensor.scheme)
+                .ok_or_else(|| CliError::failed(format!("{path}: {}: not there", spec.name)))
+        };
+        Ok(Planned {
+            name: artifact.name().to_owned(),
+            config: artifact.config().clone(),
+            weight_bytes: artifact.weight_bytes() as usize,
+            schemes: Weights::new(artifact.config()).specs().iter().map(scheme).collect::<CliResult<_>>()?,
+        })
+    }
+
+    /// Bytes of all its weights.
+    pub(super) fn weight_bytes(&self) -> u64 {
+        self.weight_bytes as u64
+    }
 }
 
 /// A model of this shape whose matrices are stored as `scheme`.
-fn of_shape(name: String, config: ModelConfig, scheme: Scheme) -> CliResult<Planned> {
+pub(super) fn of_shape(name: String, config: ModelConfig, scheme: Scheme) -> CliResult<Planned> {
     let (mut weight_bytes, mut schemes) = (0, Vec::new());
     for spec in Weights::new(&config).specs() {
         let scheme = RandomModel::scheme_of(scheme, &spec.shape);
@@ -126,7 +138,7 @@ fn of_shape(name: String, config: ModelConfig, scheme: Scheme) -> CliResult<Plan
 }
 
 /// The backend's plan for it.
-fn fit(
+pub(super) fn fit(
     planned: &Planned,
     args: &MachineArgs,
     kind: Option<GpuKind>,

@@ -21,19 +21,28 @@ pub(super) fn asked() -> bool {
     ASKED.load(Ordering::SeqCst)
 }
 
-/// While it lives, Ctrl-C only sets the flag that [`asked`] reads.
-pub(super) struct Guard(());
+/// While it lives, Ctrl-C only sets the flag that [`asked`] reads. One inside another changes nothing: a command that asks for a guard once
+/// keeps it through all its parts, and through the gaps between them.
+pub(super) struct Guard {
+    outermost: bool,
+}
 
 impl Guard {
     pub(super) fn new() -> Self {
+        if COOPERATIVE.load(Ordering::SeqCst) {
+            return Guard { outermost: false };
+        }
         ASKED.store(false, Ordering::SeqCst);
         COOPERATIVE.store(true, Ordering::SeqCst);
-        Guard(())
+        Guard { outermost: true }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        if !self.outermost {
+            return;
+        }
         COOPERATIVE.store(false, Ordering::SeqCst);
         ASKED.store(false, Ordering::SeqCst);
     }

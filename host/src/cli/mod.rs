@@ -1,13 +1,14 @@
 //! The command line: flags in, an answer on stdout, everything else on stderr, an exit code (0 done, 1 failed, 2 wrong usage, 3 defects
 //! found in a kernel, 130 interrupted). One file per command; shared are [`model`] (opening one), [`subject`] (what is measured),
-//! [`scored`] (text in windows), [`sampling`], [`chat_prompt`], [`generate`] and [`output`] (streams, colour, progress). Nothing is computed
-//! here.
+//! [`scored`] (text in windows), [`speed`] (runs that are timed), [`cost`], [`sampling`], [`chat_prompt`], [`generate`] and [`output`]
+//! (streams, colour, progress). Nothing is computed here.
 
 mod bench;
 mod chat;
 mod chat_prompt;
 mod compare;
 mod compile;
+mod cost;
 mod devices;
 mod doctor;
 mod emulate;
@@ -26,9 +27,14 @@ mod output;
 mod perplexity;
 mod profile;
 mod pull;
+mod quant_measure;
+mod quant_plot;
+mod quant_report;
+mod quant_table;
 mod run;
 mod sampling;
 mod scored;
+mod speed;
 mod subject;
 mod template;
 mod text_input;
@@ -52,6 +58,7 @@ Examples:
   zynfer chat qwen3-0.6b.zynfer --system 'Answer in one sentence.'
   zynfer run qwen3-0.6b.zynfer --prompt Hi --backend emulator    # the GPU's machine code, without the GPU
   zynfer compare qwen3-0.6b.zynfer qwen3-0.6b-int4.zynfer --file text.txt
+  zynfer quant-report models/Qwen3-0.6B --file text.txt -o report    # every scheme's size, speed and quality
   zynfer bench --synthetic qwen3-0.6b --backend cpu
   zynfer doctor
 
@@ -84,6 +91,7 @@ enum Command {
     Logits(logits::Args),
     Perplexity(perplexity::Args),
     Compare(compare::Args),
+    QuantReport(quant_report::Args),
     Bench(bench::Args),
     Models(models::Args),
     Devices(devices::Args),
@@ -131,6 +139,7 @@ fn dispatch(command: &Command, ui: &Ui) -> CliResult<()> {
         Command::Logits(args) => logits::run(args, ui),
         Command::Perplexity(args) => perplexity::run(args, ui),
         Command::Compare(args) => compare::run(args, ui),
+        Command::QuantReport(args) => quant_report::run(args, ui),
         Command::Bench(args) => bench::run(args, ui),
         Command::Models(args) => models::run(args, ui),
         Command::Devices(args) => devices::run(args, ui),

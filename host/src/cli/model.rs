@@ -190,6 +190,21 @@ impl BackendArgs {
         }
     }
 
+    /// The same with `auto` decided, which is told once.
+    pub(super) fn decided(&self, ui: &Ui) -> CliResult<Self> {
+        let backend = match self.machine.kind(ui)? {
+            None => Backend::Cpu,
+            Some(GpuKind::AmdHip) => Backend::AmdHip,
+            Some(GpuKind::Emulator) => Backend::Emulator,
+        };
+        Ok(Self { machine: MachineArgs { backend, ..self.machine.clone() }, ..self.clone() })
+    }
+
+    /// Which machine.
+    pub(super) fn machine(&self) -> &MachineArgs {
+        &self.machine
+    }
+
     /// Whether the emulator was named.
     pub(super) fn is_emulator(&self) -> bool {
         self.machine.backend == Backend::Emulator

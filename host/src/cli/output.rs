@@ -80,6 +80,11 @@ impl Ui {
         }
     }
 
+    /// The same, with nothing but errors on stderr: for what is done again and again.
+    pub(super) fn hushed(&self) -> Self {
+        Ui { quiet: true, ..*self }
+    }
+
     /// Whether stdout is a terminal.
     pub(super) fn out_is_terminal(&self) -> bool {
         self.out_terminal
