@@ -115,10 +115,8 @@ fn every_figure_is_the_one_that_its_command_prints() {
                 json!({"median": (rates[0] + rates[1]) / 2.0, "min": rates[0], "max": rates[1]})
             );
         }
-        assert_eq!(fields(&row["conversion"]), ["memory_bytes", "processor_s", "wall_s"]);
-        assert!(
-            row["conversion"]["wall_s"].as_f64() > Some(0.0) && row["conversion"]["memory_bytes"].as_u64() > Some(0)
-        );
+        assert_eq!(fields(&row["conversion"]), ["processor_s", "wall_s"]);
+        assert!(row["conversion"]["wall_s"].as_f64() > Some(0.0));
     }
     // A text that codes are chosen by moves them.
     assert!(rows[2]["mean_kld"] != rows[3]["mean_kld"] && rows[2]["file_bytes"] == rows[3]["file_bytes"]);

@@ -76,6 +76,8 @@ fn check(checkpoint: &str, vocab: usize, recipe: &Recipe, plans: &[Option<Decode
             let expected = reference.last_logits(prompt).unwrap().to_vec();
             let found = cosine(&last_logits(&mut engine, plan, prompt), &expected);
             assert!(found >= GPU_LOGIT_COSINE, "{what}, {} {plan:?}: cosine {found}", kind.name());
+            // With random weights, what the tiles round of a prompt decides about the next token: from one token on decode's kernels are alone.
+            let prompt = if checkpoint == cpu::TINY { &prompt[..] } else { &prompt[..1] };
             let expected = greedy(&mut reference, prompt, 4);
             let tokens = greedy(&mut engine, prompt, 4);
             let Some(step) = tokens.iter().zip(&expected).position(|(a, b)| a != b) else { continue };

@@ -107,7 +107,6 @@ impl Row {
             "conversion": made.map(|made| json!({
                 "wall_s": made.cost.wall.as_secs_f64(),
                 "processor_s": made.cost.processor.as_secs_f64(),
-                "memory_bytes": made.cost.memory,
             })),
         })
     }
@@ -133,7 +132,6 @@ impl Row {
             cell(against.map(|against| format!("{:.2} %", 100.0 * against.top1_agreement()))),
             cell(made.map(|made| format!("{:.1} s", made.cost.wall.as_secs_f64()))),
             cell(made.map(|made| format!("{:.1} s", made.cost.processor.as_secs_f64()))),
-            cell(made.and_then(|made| made.cost.memory).map(bytes)),
         ]);
         cells
     }
@@ -191,7 +189,7 @@ impl Report {
         let rates: Vec<String> = tests.iter().map(|test| format!("{test}, tok/s")).collect();
         let mut head = vec!["scheme", "file", "bits per weight", &card];
         head.extend(rates.iter().map(String::as_str));
-        head.extend(["perplexity", "Δ", "mean KLD", "same top-1", "conversion", "processor", "memory"]);
+        head.extend(["perplexity", "Δ", "mean KLD", "same top-1", "conversion", "processor"]);
         text += &format!("| {} |\n|---|{}\n", head.join(" | "), "---:|".repeat(head.len() - 1));
         for row in &self.rows {
             text += &format!("| {} |\n", row.cells(&tests).join(" | "));
