@@ -14,7 +14,7 @@ kernel! {
     /// Numerics   codes exact; a scale is applied to the sum of what a lane loads at once of its group, or of its row; oracle::model
     /// Registers  budget 192 VGPR (168 for head_dim 64), no spill to memory: three steps of up to 32 bytes of codes and their scales in flight.
     ///            8 to 16 scalars stay in lanes of a VGPR: the places of ids and logits, read once per row of lm_head, and where matrices have
-    ///            groups up to four numbers of the layout of q, k and v, read once per step
+    ///            groups up to four numbers of the layout of q, k and v, read while the first steps are loaded
     /// Memory     codes 16 B per lane, consecutive lanes consecutive, each byte once; scales from the same rows; bytes per token =
     ///            bits / 8 · weights + scales
     /// Target     gfx1201; expects `global_load_b128`, `buffer_atomic_add_u32`
