@@ -61,7 +61,8 @@ pub const fn geometry(tile: Tile, tokens: u32, n: u32) -> Geometry {
 mod kernel {
     use amdgpu_target::gpu::{ACC_RUN, B128, silu, store_run_bf16, workgroup_x, workgroup_y};
 
-    use super::super::tiles::{each_run, product, run_of};
+    use super::super::outputs::{each_run, run_of};
+    use super::super::tiles::product;
     use crate::format::{Bf16, Matrix};
 
     /// The tile of workgroup (x, y).

@@ -6,6 +6,8 @@
 #[cfg(gpu)]
 mod gemv;
 #[cfg(gpu)]
+mod outputs;
+#[cfg(gpu)]
 mod plain;
 mod tile;
 #[cfg(gpu)]

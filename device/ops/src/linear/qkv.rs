@@ -64,7 +64,8 @@ pub const fn geometry(tile: Tile, tokens: u32, n: u32, n_kv: u32) -> Geometry {
 mod kernel {
     use amdgpu_target::gpu::{B128, workgroup_x, workgroup_y};
 
-    use super::super::tiles::{product, write};
+    use super::super::outputs::write;
+    use super::super::tiles::product;
     use crate::format::{Bf16, Matrix};
 
     /// The tile of workgroup (x, y): which matrix is decided by x, for all lanes the same.

@@ -16,11 +16,11 @@
 //! those of rows are applied to the sums at the end, and codes of 8 bits are exact.
 
 use amdgpu_target::gpu::{
-    ACC_RUN, Acc, B128, Fragment, acc_column, acc_column_of, acc_row, acc_to_array, barrier, item_idx, lane_idx, lds,
-    lds_place_a, load, load_f32x2, load_f32x4, load_offset, store, store_run, wave_idx, wmma_bf16, workgroup_x,
-    workgroup_y,
+    Acc, B128, Fragment, barrier, item_idx, lane_idx, lds, lds_place_a, load_offset, store, wave_idx, wmma_bf16,
+    workgroup_x, workgroup_y,
 };
 
+use super::outputs::{add, scale_rows, write};
 use super::tile::WAVES;
 use crate::format::{Bf16, Format, Matrix, Scale};
 
@@ -45,7 +45,7 @@ struct Brought<const PW: usize, const PX: usize> {
 }
 
 /// The product of one workgroup's tile: element `[i][j]` of this wave is the fragment of rows `wave_n · 16·FN + 16·i` of W's tile and of
-/// tokens `wave_t · 16·FT + 16·j` ([`each_run`] tells them), without scales of whole rows. `PIECES` pieces of eight elements of a row make a
+/// tokens `wave_t · 16·FT + 16·j` ([`super::outputs::each_run`] tells them), without scales of whole rows. `PIECES` pieces of eight elements of a row make a
 /// step; a lane brings `PW` loads of W's codes and `PX` of x, and has those of `AHEAD` steps on their way besides the one in LDS. If `GATED`,
 /// the tile's rows are 32 of the first matrix, the same 32 of the second, the next 32 of the first, and so on.
 ///
@@ -161,17 +161,10 @@ pub(super) unsafe fn product<
     };
     // One step: its stage, and the set that holds the next step's pieces. The first fragments are read before those pieces are stored, so
     // that the matrix unit does not wait behind the stores.
-    macro_rules! step {
-        ($step:expr, $here:expr, $there:expr, $next:ident) => {
-            let mut now = fragments($here, 0);
-            if $step < last {
-                // The other stage was read before the last barrier.
-                keep($there, $next);
-            }
-            if $step + AHEAD < last {
-                $next = bring($step + AHEAD + 1);
-            }
+    macro_rules! multiply {
+        ($first:expr, $here:expr) => {
             if busy {
+                let mut now = $first;
                 for s in 0..PIECES / 2 {
                     let (a, b) = now;
                     if s + 1 < PIECES / 2 {
@@ -185,6 +178,19 @@ pub(super) unsafe fn product<
                     }
                 }
             }
+        };
+    }
+    macro_rules! step {
+        ($step:expr, $here:expr, $there:expr, $next:ident) => {
+            let first = fragments($here, 0);
+            if $step < last {
+                // The other stage was read before the last barrier.
+                keep($there, $next);
+            }
+            if $step + AHEAD < last {
+                $next = bring($step + AHEAD + 1);
+            }
+            multiply!(first, $here);
             if $step < last {
                 // SAFETY: the steps are the same for all waves.
                 unsafe { barrier() };
@@ -204,189 +210,9 @@ pub(super) unsafe fn product<
     }
     // K is a multiple of 64, so that only steps of 64 can be odd in number.
     if PIECES == 8 && at == last {
-        step!(last, 0, stage, even);
+        multiply!(fragments(0, 0), 0);
     }
     acc
-}
-
-/// The token and the row of W, both inside the tile, of element `e` of this lane's fragment `[i][j]`.
-#[inline(always)]
-fn place_of<const FN: usize, const FT: usize>(i: usize, j: usize, e: usize) -> (u32, u32) {
-    let wave = wave_idx();
-    let t = ((wave >> 1) * FT as u32 + j as u32) * 16 + acc_column(acc_column_of(e));
-    let n = ((wave & 1) * FN as u32 + i as u32) * 16 + acc_row(e);
-    (t, n)
-}
-
-/// Calls `put` with the token and the row of W, both inside the tile, and the fragment `[i][j]` and first element, of each run of
-/// consecutive rows that this lane holds.
-#[inline(always)]
-pub(super) fn each_run<const FN: usize, const FT: usize>(mut put: impl FnMut(u32, u32, [usize; 3])) {
-    for j in 0..FT {
-        for i in 0..FN {
-            for run in (0..8).step_by(ACC_RUN) {
-                let (t, n) = place_of::<FN, FT>(i, j, run);
-                put(t, n, [i, j, run]);
-            }
-        }
-    }
-}
-
-/// A run of a fragment's elements.
-#[inline(always)]
-pub(super) fn run_of(acc: Acc, run: usize) -> [f32; ACC_RUN] {
-    let all = acc_to_array(acc);
-    core::array::from_fn(|e| all[run + e])
-}
-
-/// Reads a run of f32 from `base + index` on.
-///
-/// # Safety
-/// 1. As `load`, for the elements, `index` a multiple of [`ACC_RUN`]; `base` is 16-byte aligned.
-#[inline(always)]
-unsafe fn load_run(base: *const f32, index: usize) -> [f32; ACC_RUN] {
-    let parts: [[f32; 4]; ACC_RUN.div_ceil(4)] = core::array::from_fn(|i| {
-        if ACC_RUN.is_multiple_of(4) {
-            // SAFETY: point 1 is the caller's.
-            unsafe { load_f32x4(base, index + 4 * i) }
-        } else {
-            // SAFETY: as above; the run has two elements.
-            let [a, b] = unsafe { load_f32x2(base, index) };
-            [a, b, 0.0, 0.0]
-        }
-    });
-    core::array::from_fn(|e| parts[e / 4][e % 4])
-}
-
-/// Stores a run of a row of `n` numbers from `at` on, or what of it the row holds.
-///
-/// # Safety
-/// 1. `row` holds `n` f32, and is 16-byte aligned if `aligned`.  2. No other lane touches the run.
-#[inline(always)]
-pub(super) unsafe fn write_run(row: *mut f32, at: u32, n: u32, aligned: bool, run: [f32; ACC_RUN]) {
-    if aligned && at + ACC_RUN as u32 <= n {
-        // SAFETY: the run ends below `n`: point 1; point 2.
-        unsafe { store_run(row, at as usize, run) };
-    } else {
-        for (e, &value) in run.iter().enumerate() {
-            if at + (e as u32) < n {
-                // SAFETY: the element is below `n`: point 1; point 2.
-                unsafe { store(row, at as usize + e, value) };
-            }
-        }
-    }
-}
-
-/// Multiplies each element of a tile's product with the scale of its row of W.
-///
-/// # Safety
-/// 1. `w` holds what [`Matrix`] says, `n` rows, 1 at least.
-#[inline(always)]
-unsafe fn scale_rows<F: Format, const FN: usize, const FT: usize>(acc: &mut [[Acc; FT]; FN], w: Matrix<F>, n: u32) {
-    for i in 0..FN {
-        let scales: [f32; 8] = core::array::from_fn(|e| {
-            let (_, row) = place_of::<FN, FT>(i, 0, e);
-            // SAFETY: the row is below `n`: point 1.
-            unsafe { w.row(row.min(n - 1)).scale() }
-        });
-        for j in 0..FT {
-            let sums = acc_to_array(acc[i][j]);
-            acc[i][j] = Acc::new(core::array::from_fn(|e| sums[e] * scales[e]));
-        }
-    }
-}
-
-/// Stores a tile's product as `y`.
-///
-/// # Safety
-/// 1. `y` is `[tokens, stride]` f32 from the tile's corner on, 16-byte aligned where `stride` is a multiple of 4; `n` of a row are this
-///    tile's and what is right of it.  2. No other lane touches them.
-#[inline(always)]
-pub(super) unsafe fn write<const FN: usize, const FT: usize>(
-    acc: &[[Acc; FT]; FN],
-    y: *mut f32,
-    tokens: u32,
-    n: u32,
-    stride: u32,
-) {
-    each_run::<FN, FT>(|t, at, [i, j, run]| {
-        let out = run_of(acc[i][j], run);
-        let row = y.wrapping_add(t as usize * stride as usize);
-        if t < tokens {
-            // SAFETY: t < T, so the row is one of y's, 16-byte aligned where `stride` is a multiple of 4: point 1; one lane per element:
-            // point 2.
-            unsafe { write_run(row, at, n, stride.is_multiple_of(4), out) };
-        }
-    });
-}
-
-/// Adds a tile's product to `y`.
-///
-/// # Safety
-/// 1. As [`write`], and `y` is initialised.
-#[inline(always)]
-unsafe fn add<const FN: usize, const FT: usize>(acc: &[[Acc; FT]; FN], y: *mut f32, tokens: u32, n: u32, stride: u32) {
-    const { assert!(FT == 2 || FT == 4) };
-    // Written out: as a loop LLVM leaves four columns rolled up, with the accumulators in memory.
-    let column = |j: usize| core::array::from_fn(|i| acc[i][j]);
-    // SAFETY: points 1 and 2 of `write`.
-    unsafe { add_column::<FN, FT>(column(0), 0, y, [tokens, n, stride]) };
-    // SAFETY: as above.
-    unsafe { add_column::<FN, FT>(column(1), 1, y, [tokens, n, stride]) };
-    if FT == 4 {
-        // SAFETY: as above.
-        unsafe { add_column::<FN, FT>(column(2 % FT), 2, y, [tokens, n, stride]) };
-        // SAFETY: as above.
-        unsafe { add_column::<FN, FT>(column(3 % FT), 3, y, [tokens, n, stride]) };
-    }
-}
-
-/// Adds fragments `[..][j]`.
-///
-/// # Safety
-/// 1. As [`add`].
-#[inline(always)]
-unsafe fn add_column<const FN: usize, const FT: usize>(
-    acc: [Acc; FN],
-    j: usize,
-    y: *mut f32,
-    [tokens, n, stride]: [u32; 3],
-) {
-    let whole = |t: u32, at: u32| t < tokens && stride.is_multiple_of(4) && at + ACC_RUN as u32 <= n;
-    // All of the column is read before any of it is stored: a store between would hold each load back (EXP-0019).
-    let old: [[[f32; ACC_RUN]; 8 / ACC_RUN]; FN] = core::array::from_fn(|i| {
-        core::array::from_fn(|r| {
-            let (t, at) = place_of::<FN, FT>(i, j, r * ACC_RUN);
-            if whole(t, at) {
-                let row = y.wrapping_add(t as usize * stride as usize);
-                // SAFETY: t < T, the run ends below N, and a stride of a multiple of 4 keeps the row 16-byte aligned: point 1.
-                unsafe { load_run(row, at as usize) }
-            } else {
-                [0.0; ACC_RUN]
-            }
-        })
-    });
-    for i in 0..FN {
-        for r in 0..8 / ACC_RUN {
-            let (t, at) = place_of::<FN, FT>(i, j, r * ACC_RUN);
-            let out = run_of(acc[i], r * ACC_RUN);
-            let row = y.wrapping_add(t as usize * stride as usize);
-            if whole(t, at) {
-                // SAFETY: as the load; one lane per element: point 1.
-                unsafe { store_run(row, at as usize, core::array::from_fn(|e| old[i][r][e] + out[e])) };
-            } else if t < tokens {
-                for (e, &value) in out.iter().enumerate() {
-                    if at + (e as u32) < n {
-                        let at = at as usize + e;
-                        // SAFETY: t < T and the column is below N: point 1.
-                        let old = unsafe { load(row.cast_const(), at) };
-                        // SAFETY: as above; one lane per element.
-                        unsafe { store(row, at, old + value) };
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// The tile of workgroup (x, y) of one matrix, stored or added.

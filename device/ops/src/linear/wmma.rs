@@ -13,7 +13,7 @@ use amdgpu_target::gpu::{
     load_offset, store, wave_idx, wmma_bf16, workgroup_x, workgroup_y,
 };
 
-use super::tiles::write_run;
+use super::outputs::write_run;
 
 /// 16-byte pieces of a tile that one lane brings: 64 rows × 8 pieces / 128 lanes.
 const PIECES: usize = 4;
