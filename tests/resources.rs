@@ -29,8 +29,8 @@ const fn row(kernel: &'static str, vgprs: u64, needs: &'static [&'static str]) -
 
 /// A resident kernel of quantized matrices: where codes, scales and minimums of three steps lie is more scalars than there are, and what the
 /// layers do not need waits in lanes until lm_head.
-const fn quantized(kernel: &'static str, vgprs: u64) -> Budget {
-    Budget { kernel, vgprs, scalars_in_lanes: 16, needs: DECODE }
+const fn quantized(kernel: &'static str, vgprs: u64, scalars_in_lanes: u64) -> Budget {
+    Budget { kernel, vgprs, scalars_in_lanes, needs: DECODE }
 }
 
 const WMMA: &str = "v_wmma_f32_16x16x16_bf16";
@@ -41,6 +41,9 @@ const FLASH: &[&str] = &[WMMA, "v_exp_f32", "v_permlanex16_b32", "global_load_b1
 const STREAM: &[&str] =
     &["global_load_b128", "buffer_load_b128", "buffer_atomic_add_u32", "s_sleep 1", "ds_load_b128", "v_rsq_f32"];
 const DECODE: &[&str] = &["global_load_b128", "buffer_load_b128", "buffer_atomic_add_u32", "s_sleep 1", "v_exp_f32"];
+/// The same where a conversion reads two codes at once.
+const DECODE_FP8: &[&str] =
+    &["global_load_b128", "buffer_load_b128", "buffer_atomic_add_u32", "s_sleep 1", "v_exp_f32", "v_cvt_pk_f32_fp8"];
 
 const BUDGETS: &[Budget] = &[
     row("embed_bf16", 24, &["global_load_b128", "global_store_b128"]),
@@ -122,26 +125,26 @@ const BUDGETS: &[Budget] = &[
     row("argmax_f32", 24, &["s_barrier_signal", "v_permlanex16_b32"]),
     row("top_k_f32_slices", 72, &["s_barrier_signal", "ds_load_b128", "global_load_b32", "v_cmp_gt_u64"]),
     row("top_k_f32_merge", 96, &["s_barrier_signal", "ds_load_b128", "global_load_b64", "v_cmp_gt_u64"]),
-    quantized("decode_persistent_int8_d64", 168),
-    quantized("decode_persistent_int8_d128", 192),
-    quantized("decode_rotated_persistent_int8_d64", 168),
-    quantized("decode_rotated_persistent_int8_d128", 192),
-    quantized("decode_persistent_int8g_d64", 168),
-    quantized("decode_persistent_int8g_d128", 192),
-    quantized("decode_rotated_persistent_int8g_d64", 168),
-    quantized("decode_rotated_persistent_int8g_d128", 192),
-    quantized("decode_persistent_int4_d64", 168),
-    quantized("decode_persistent_int4_d128", 192),
-    quantized("decode_rotated_persistent_int4_d64", 168),
-    quantized("decode_rotated_persistent_int4_d128", 192),
-    quantized("decode_persistent_int4m_d64", 168),
-    quantized("decode_persistent_int4m_d128", 192),
-    quantized("decode_rotated_persistent_int4m_d64", 168),
-    quantized("decode_rotated_persistent_int4m_d128", 192),
-    quantized("decode_persistent_fp8_d64", 168),
-    quantized("decode_persistent_fp8_d128", 192),
-    quantized("decode_rotated_persistent_fp8_d64", 168),
-    quantized("decode_rotated_persistent_fp8_d128", 192),
+    quantized("decode_persistent_int8_d64", 168, 10),
+    quantized("decode_persistent_int8_d128", 192, 10),
+    quantized("decode_rotated_persistent_int8_d64", 168, 10),
+    quantized("decode_rotated_persistent_int8_d128", 192, 10),
+    quantized("decode_persistent_int8g_d64", 168, 10),
+    quantized("decode_persistent_int8g_d128", 192, 10),
+    quantized("decode_rotated_persistent_int8g_d64", 168, 10),
+    quantized("decode_rotated_persistent_int8g_d128", 192, 10),
+    quantized("decode_persistent_int4_d64", 168, 12),
+    quantized("decode_persistent_int4_d128", 192, 12),
+    quantized("decode_rotated_persistent_int4_d64", 168, 12),
+    quantized("decode_rotated_persistent_int4_d128", 192, 12),
+    quantized("decode_persistent_int4m_d64", 168, 16),
+    quantized("decode_persistent_int4m_d128", 192, 16),
+    quantized("decode_rotated_persistent_int4m_d64", 168, 16),
+    quantized("decode_rotated_persistent_int4m_d128", 192, 16),
+    Budget { needs: DECODE_FP8, ..quantized("decode_persistent_fp8_d64", 168, 10) },
+    Budget { needs: DECODE_FP8, ..quantized("decode_persistent_fp8_d128", 192, 10) },
+    Budget { needs: DECODE_FP8, ..quantized("decode_rotated_persistent_fp8_d64", 168, 10) },
+    Budget { needs: DECODE_FP8, ..quantized("decode_rotated_persistent_fp8_d128", 192, 10) },
 ];
 
 /// Mnemonics that no kernel may hold, and what they would mean.

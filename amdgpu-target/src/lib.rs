@@ -59,10 +59,15 @@ pub const CACHE_LINE_BYTES: u32 = 256;
 /// Rows and columns of a matrix fragment, and the depth of one 16-bit matrix instruction.
 pub const TILE: u32 = 16;
 
+/// Waves on each of a WGP's four SIMDs if the WGP holds `waves` of them.
+pub const fn waves_per_simd(waves: u32) -> u32 {
+    waves.div_ceil(4)
+}
+
 /// VGPRs a wave may use if a workgroup has `waves` of them (1 to [`MAX_WAVES`]): all of them are on one WGP at once, spread over its
 /// four SIMDs. 256 up to 20 waves, 192 for 32.
 pub const fn max_vgprs(waves: u32) -> u32 {
-    let share = SIMD_VGPRS / waves.div_ceil(4) / VGPR_STEP * VGPR_STEP;
+    let share = SIMD_VGPRS / waves_per_simd(waves) / VGPR_STEP * VGPR_STEP;
     if share > MAX_VGPRS { MAX_VGPRS } else { share }
 }
 

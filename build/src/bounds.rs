@@ -1,8 +1,8 @@
 //! Launch bounds. rustc has no attribute for them, so LLVM assumes workgroups of 1024 work-items and gives a wave no more than 192
 //! VGPRs; told a workgroup's real size alone, it would give a wave that shares its SIMD with another workgroup's what it can have by itself.
 //! LLVM's own pass that forces function attributes from a table runs inside rustc: the table is written from the one contract
-//! (`device_ops::KERNELS`), and no other tool is needed. That it took effect is read in the code object by whoever loads it
-//! (`zynfer::hip::metadata`) and by tests/resources.rs.
+//! (`device_ops::KERNELS`), and no other tool is needed. That it took effect is read in the code object: the workgroup's size by
+//! whoever loads it (`zynfer::hip::metadata`), registers by tests/resources.rs.
 
 use crate::{Outcome, root};
 use device_ops::KERNELS;
@@ -19,9 +19,9 @@ pub fn table() -> String {
     for kernel in KERNELS {
         let (name, waves) = (kernel.name, kernel.waves);
         table += &format!("{name},amdgpu-flat-work-group-size=1,{}\n", waves * amdgpu_target::LANES);
-        let workgroups = kernel.workgroups_per_wgp();
+        let workgroups = kernel.workgroups_per_wgp;
         if workgroups > 1 {
-            table += &format!("{name},amdgpu-waves-per-eu={}\n", (waves * workgroups).div_ceil(4));
+            table += &format!("{name},amdgpu-waves-per-eu={}\n", amdgpu_target::waves_per_simd(waves * workgroups));
         }
     }
     table

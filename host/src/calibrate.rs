@@ -134,17 +134,12 @@ pub struct Calibration {
     ids: Vec<u32>,
 }
 
-/// Elements of the longest row of a matrix.
-fn widest(config: &ModelConfig) -> usize {
-    config.hidden_size.max(config.intermediate_size).max(config.q_size())
-}
-
-/// Refuses a text of `tokens` tokens where `available` bytes are too few for what this file's head lists beside the model; `None` where the system
-/// does not say.
+/// Refuses a text of `tokens` tokens where `available` bytes are too few for what this file's head lists beside the model; the encoded matrices of
+/// one layer are not counted. `None` where the system does not say.
 fn check_memory(config: &ModelConfig, tokens: usize, available: Option<u64>) -> Result<(), CalibrationError> {
     let bytes =
         |factors: [usize; 3]| factors.into_iter().fold(1u64, |bytes, factor| bytes.saturating_mul(factor as u64));
-    let (k, row) = (widest(config), config.hidden_size + config.intermediate_size.max(config.q_size()));
+    let (k, row) = (config.widest_input(), config.hidden_size + config.intermediate_size.max(config.q_size()));
     let needed = bytes([2 * size_of::<f64>(), k, k]).saturating_add(bytes([size_of::<f32>(), tokens, row]));
     match available {
         Some(available) if available < needed => Err(CalibrationError::Memory { needed, tokens, available }),
@@ -153,15 +148,14 @@ fn check_memory(config: &ModelConfig, tokens: usize, available: Option<u64>) -> 
 }
 
 impl Calibration {
-    /// Loads the folder `artifact` and takes whole windows of `ids`.
+    /// Tokens of `ids` that are used: whole windows.
     ///
     /// # Errors
-    /// [`CalibrationError`].
-    pub fn new(artifact: Artifact, ids: &[u32]) -> Result<Self, CalibrationError> {
-        let config = artifact.config().clone();
+    /// [`CalibrationError`]: too few of them for this shape, ids of another vocabulary, too little memory.
+    pub fn tokens_of(config: &ModelConfig, ids: &[u32]) -> Result<usize, CalibrationError> {
         let window = WINDOW.min(config.max_position_embeddings);
         let tokens = (ids.len() / window).min(MOST_WINDOWS) * window;
-        let (needed, most) = (widest(&config), MOST_WINDOWS * window);
+        let (needed, most) = (config.widest_input(), MOST_WINDOWS * window);
         if needed > most {
             return Err(CalibrationError::TooWide { width: needed, most });
         }
@@ -172,7 +166,17 @@ impl Calibration {
         if let Some((index, &id)) = ids[..tokens].iter().enumerate().find(|(_, id)| **id as usize >= vocab_size) {
             return Err(CalibrationError::Vocabulary { id, index, vocab_size });
         }
-        check_memory(&config, tokens, cpu::available_memory())?;
+        check_memory(config, tokens, cpu::available_memory())?;
+        Ok(tokens)
+    }
+
+    /// Loads the folder `artifact` and takes whole windows of `ids`.
+    ///
+    /// # Errors
+    /// [`CalibrationError`].
+    pub fn new(artifact: Artifact, ids: &[u32]) -> Result<Self, CalibrationError> {
+        let config = artifact.config().clone();
+        let (window, tokens) = (WINDOW.min(config.max_position_embeddings), Self::tokens_of(&config, ids)?);
         let weights = Weights::new(&config);
         // What `stage_of` relies on, and `artifact` checks.
         let same =
@@ -234,7 +238,7 @@ impl Calibration {
             }
             self.done += 1;
         }
-        self.factor.as_ref().ok_or_else(|| BackendError("no factor of the last stage".into()).into())
+        Ok(self.factor.as_ref().expect("the last stage's factor"))
     }
 
     /// Runs one stage over all windows: the moments of its matrices' inputs.
@@ -345,5 +349,33 @@ impl MatrixEncoder for Calibration {
         let replaced = self.backend.replace(TensorId(tensor), scheme, encoded.object(&layout).into(), layout.bytes);
         assert!(replaced.is_ok(), "an object as its layout has it");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_counted_before_the_text_is_run() {
+        let config = ModelConfig::published("qwen3-0.6b").expect("a published shape");
+        // Two squares of 3072 doubles; 4096 tokens of 1024 and of 3072 f32.
+        let needed = 2 * 3072 * 3072 * 8 + 4096 * (1024 + 3072) * 4;
+        for enough in [Some(needed), None] {
+            assert!(check_memory(&config, 4096, enough).is_ok());
+        }
+        let refused = check_memory(&config, 4096, Some(needed - 1)).expect_err("one byte less");
+        assert_eq!(
+            refused.to_string(),
+            "calibration: 218103808 bytes needed beside the model for 4096 tokens, 218103807 free"
+        );
+    }
+
+    #[test]
+    fn more_inputs_than_tokens_are_ever_used_are_refused_whatever_the_text() {
+        let published = ModelConfig::published("qwen3-0.6b").expect("a published shape");
+        let config = ModelConfig { intermediate_size: 65_600, ..published };
+        let refused = Calibration::tokens_of(&config, &[0; 70_000]).expect_err("65 536 tokens at most").to_string();
+        assert!(refused.contains("65600 inputs, at most 65536"), "{refused}");
     }
 }

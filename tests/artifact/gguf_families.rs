@@ -3,8 +3,8 @@
 use half::bf16;
 
 use crate::gguf_models::{BF16, Written, assert_same_model, gguf_name, with_architecture};
-use crate::gguf_writer::GgufFile;
 use crate::support::Checkpoint;
+use zynfer_tests::gguf_writer::GgufFile;
 
 /// Rows of `[heads, 2, head_dim / 2]` reordered to `[heads, head_dim / 2, 2]`, as files of llama have those of q and k.
 pub fn in_pairs(bytes: &[u8], rows: usize, head_dim: usize) -> Vec<u8> {

@@ -10,8 +10,8 @@ use zynfer::artifact::{
 };
 use zynfer_tests::fixtures::{fixture, read, read_json};
 
-use crate::gguf_writer::{GgufFile, text};
 use crate::support::assert_message;
+use zynfer_tests::gguf_writer::{GgufFile, text};
 
 /// Types the package decoded for us.
 const TYPES: [&str; 15] = [

@@ -9,8 +9,8 @@ use zynfer_tests::fixtures;
 
 use crate::gguf_families::in_pairs;
 use crate::gguf_models::{BF16, Written, as_gguf, gguf_name, with_architecture};
-use crate::gguf_writer::{GgufFile, TensorRow};
 use crate::support::{Checkpoint, assert_message};
+use zynfer_tests::gguf_writer::{GgufFile, TensorRow};
 
 /// Number of a type in a file.
 fn number(name: &str) -> u32 {

@@ -10,8 +10,8 @@ use zynfer::quant::{Recipe, Scheme};
 use zynfer::text::{Special, Tokenizer};
 use zynfer_tests::fixtures::{qwen3_tokenizer, read_json};
 
-use crate::gguf_writer::{GgufFile, TensorRow};
 use crate::support::{Checkpoint, assert_message, fixture};
+use zynfer_tests::gguf_writer::{GgufFile, TensorRow};
 
 /// GGUF's name of a checkpoint's tensor, from the format's description.
 pub fn gguf_name(name: &str) -> String {

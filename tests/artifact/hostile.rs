@@ -6,8 +6,8 @@ use std::{fs, path::Path};
 use proptest::prelude::*;
 use zynfer::artifact::{Artifact, LoadMode, gguf::Gguf};
 
-use crate::gguf_writer::GgufFile;
 use crate::support::{Checkpoint, raw_safetensors};
+use zynfer_tests::gguf_writer::GgufFile;
 
 /// Opens, and where that succeeds touches all that can be touched.
 fn try_all(path: &Path) {

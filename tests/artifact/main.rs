@@ -9,7 +9,6 @@ mod gguf_families;
 mod gguf_files;
 mod gguf_kept;
 mod gguf_models;
-mod gguf_writer;
 mod hostile;
 mod quantized;
 mod round_trip;

@@ -8,9 +8,6 @@ mod compare;
 mod counters;
 mod errors;
 mod gguf;
-#[allow(dead_code, reason = "the writer of the artifact tests, which lie in more ways")]
-#[path = "../artifact/gguf_writer.rs"]
-mod gguf_writer;
 mod kernels;
 mod memory;
 mod pull;

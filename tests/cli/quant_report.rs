@@ -8,8 +8,8 @@ use half::f16;
 use serde_json::{Value, json};
 use zynfer_tests::fixtures::{fixture, read, read_json};
 
-use crate::gguf_writer::GgufFile;
 use crate::support::{Ended, command, fields, file, folder, tiny, wait, zynfer};
+use zynfer_tests::gguf_writer::GgufFile;
 
 const WINDOWS: [&str; 4] = ["--window", "48", "--windows", "2"];
 const NO_SPEED: [&str; 4] = ["-p", "0", "-n", "0"];

@@ -258,7 +258,7 @@ fn check(profile: &Profile, needs: &Needs) {
 fn every_weight_is_asked_for_once_and_little_else_moves() {
     for head_dim in [128, 64] {
         let shape = shape(head_dim);
-        let names = decode::names(head_dim, true).expect("kernels");
+        let names = decode::names(Stored::Bf16, head_dim, true).expect("kernels");
         let model = Model::new(&shape);
         check(&model.count(names.attention, 1, 1), &Needs::attention(&shape, false));
         check(&model.count(names.mlp, 1, 1), &Needs::mlp(&shape));
@@ -306,7 +306,7 @@ fn quantized_matrices_move_as_what_they_are_stored_as() {
 #[test]
 fn a_second_token_waits_as_often_as_the_first() {
     let shape = shape(64);
-    let persistent = decode::names(64, true).expect("kernels").persistent;
+    let persistent = decode::names(Stored::Bf16, 64, true).expect("kernels").persistent;
     let two = Model::new(&shape).count(persistent, LAYERS, 2);
     assert_eq!(two.counters.grid_waits, 2 * Needs::persistent(&shape).waits);
     // For all but the first layer five times, for that four times, twice for lm_head.
@@ -318,7 +318,7 @@ fn a_second_token_waits_as_often_as_the_first() {
 #[test]
 fn a_token_is_estimated_at_seven_tenths_of_its_roof_or_better() {
     let shape = shape(128);
-    let persistent = decode::names(128, true).expect("kernels").persistent;
+    let persistent = decode::names(Stored::Bf16, 128, true).expect("kernels").persistent;
     let [one, two] = [1, LAYERS].map(|layers| Model::new(&shape).count(persistent, layers, 1).estimate);
     for (estimate, waits) in [(one, 6.0), (two, 11.0)] {
         let close = |a: f64, b: f64| (a - b).abs() < 1e-12;

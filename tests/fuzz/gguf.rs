@@ -2,14 +2,11 @@
 
 #[path = "../../fuzz/gguf.rs"]
 mod target;
-#[allow(dead_code, reason = "the writer of the artifact tests, which lie in more ways")]
-#[path = "../artifact/gguf_writer.rs"]
-mod writer;
 
+use zynfer_tests::gguf_writer::GgufFile;
 use zynfer_tests::random::Random;
 
 use super::{EDGES, seeds};
-use writer::GgufFile;
 
 /// One layer of 64, tensors of several types, and a tokenizer of the 256 bytes.
 fn model() -> Vec<u8> {

@@ -55,7 +55,7 @@ fn bent(name: &'static str, change: impl FnOnce(&mut Vec<Field>)) -> LoadError {
     let kernel = device_ops::KERNELS.iter().find(|kernel| kernel.name == name).expect(name);
     let mut fields = kernel.fields.to_vec();
     change(&mut fields);
-    let bent = Kernel { name, fields: fields.leak(), waves: kernel.waves };
+    let bent = Kernel { fields: fields.leak(), ..*kernel };
     compare(&bent, object().kernel(name).expect(name)).expect_err("one fact differs")
 }
 

@@ -1,13 +1,15 @@
 //! Quantized checkpoints on the GPU path, executed by the emulator, and with `HW=1` by the card too: the same artifact as the `cpu` backend
 //! runs, which is judged by itself (tests/quant, host/src/cpu/linear). Every scheme, and classes of matrices with schemes of their own.
 
+use std::sync::Arc;
+
 use zynfer::{
     artifact::{Artifact, LoadMode, compile_quantized},
-    cpu::CpuOptions,
+    cpu::{CpuBackend, CpuOptions},
     engine::{Engine, Flow, NoText, Request},
     gpu::{self, GpuKind, Options},
     hip::decode::DecodePlan,
-    model::weights::Weights,
+    model::{config::ModelConfig, random::RandomModel, weights::Weights},
     quant::{Recipe, Scheme},
 };
 use zynfer_tests::card_too;
@@ -65,10 +67,10 @@ fn quantized(checkpoint: &str, recipe: &Recipe) -> Artifact {
     Artifact::open(&file, LoadMode::Mmap).unwrap()
 }
 
-fn check(checkpoint: &str, vocab: usize, recipe: &Recipe, plans: &[Option<DecodePlan>], what: &str) {
+fn check(checkpoint: &str, recipe: &Recipe, plans: &[Option<DecodePlan>], what: &str) {
     let artifact = quantized(checkpoint, recipe);
     let mut reference = cpu::engine(&artifact, CpuOptions::new(256));
-    let (cases, _) = golden::read(&cpu::fixture(checkpoint), vocab);
+    let (cases, _) = golden::read(&cpu::fixture(checkpoint), artifact.config().vocab_size);
     for (kind, plan) in kinds().into_iter().flat_map(|kind| plans.iter().map(move |plan| (kind, *plan))) {
         let mut engine = gpu_engine(kind, &artifact, plan);
         for case in cases.iter().filter(|case| case.ids.len() > 1).take(2) {
@@ -80,6 +82,7 @@ fn check(checkpoint: &str, vocab: usize, recipe: &Recipe, plans: &[Option<Decode
             let prompt = if checkpoint == cpu::TINY { &prompt[..] } else { &prompt[..1] };
             let expected = greedy(&mut reference, prompt, 4);
             let tokens = greedy(&mut engine, prompt, 4);
+            assert_eq!(tokens.len(), expected.len(), "{what}, {} {plan:?}", kind.name());
             let Some(step) = tokens.iter().zip(&expected).position(|(a, b)| a != b) else { continue };
             let context = [prompt, &expected[..step]].concat();
             let lead = lead(reference.last_logits(&context).unwrap());
@@ -92,6 +95,9 @@ fn check(checkpoint: &str, vocab: usize, recipe: &Recipe, plans: &[Option<Decode
     }
 }
 
+/// Operation by operation, and by the resident kernels.
+const BOTH: [Option<DecodePlan>; 2] = [None, Some(DecodePlan::Persistent)];
+
 /// Every scheme with every group.
 fn schemes() -> impl Iterator<Item = Scheme> {
     let groups = [32, 64, 128].into_iter();
@@ -102,8 +108,7 @@ fn schemes() -> impl Iterator<Item = Scheme> {
 #[test]
 fn each_scheme_says_what_the_cpu_says() {
     for scheme in schemes() {
-        let plans = [None, Some(DecodePlan::Persistent)];
-        check(cpu::TINY, 4096, &Recipe::new(scheme), &plans, &scheme.to_string());
+        check(cpu::TINY, &Recipe::new(scheme), &BOTH, &scheme.to_string());
     }
 }
 
@@ -111,17 +116,55 @@ fn each_scheme_says_what_the_cpu_says() {
 #[test]
 fn each_format_says_what_the_cpu_says_for_other_shapes() {
     for checkpoint in [cpu::UNTIED].into_iter().chain(cpu::OTHERS) {
-        let vocab = if checkpoint == cpu::UNTIED { 1000 } else { cpu::OTHERS_VOCAB };
         for scheme in [Scheme::Int8Row, Scheme::Int8(32), Scheme::Int4(32), Scheme::Int4Min(32), Scheme::Fp8] {
-            let what = format!("{checkpoint}, {scheme}");
-            check(checkpoint, vocab, &Recipe::new(scheme), &[Some(DecodePlan::Persistent)], &what);
+            // Prompts round weights of groups once more, which random weights amplify (docs/NUMERICS.md); rows with one scale keep their codes.
+            let plans = if scheme.group().is_none() { &BOTH[..] } else { &BOTH[1..] };
+            check(checkpoint, &Recipe::new(scheme), plans, &format!("{checkpoint}, {scheme}"));
+        }
+    }
+}
+
+/// Rows of several steps of a wave, which no checkpoint here has: all of q, k, v, o, gate, up and down on few workgroups, and o and down on so many
+/// that waves share a row.
+#[test]
+fn rows_longer_than_a_step_are_whole_in_every_format() {
+    for (hidden_size, workgroups) in [(1152, 3), (512, 64)] {
+        let config = ModelConfig {
+            hidden_size,
+            intermediate_size: 2176,
+            num_hidden_layers: 1,
+            num_attention_heads: 10,
+            num_key_value_heads: 2,
+            vocab_size: 96,
+            ..ModelConfig::published("qwen3-0.6b").expect("a published shape")
+        };
+        let weights = Weights::new(&config);
+        for scheme in
+            [Scheme::Bf16, Scheme::Int8Row, Scheme::Int8(32), Scheme::Int4(32), Scheme::Int4Min(32), Scheme::Fp8]
+        {
+            let mut source = RandomModel::new(&weights, 7);
+            source.quantize(scheme).unwrap();
+            let source = Arc::new(source);
+            let backend = CpuBackend::new(&config, &weights, source.clone(), CpuOptions::new(64)).unwrap();
+            let mut reference = Engine::new(Box::new(backend), weights.clone(), &config, []).unwrap();
+            let prompt = [5, 90, 17, 33];
+            let expected = reference.last_logits(&prompt).unwrap().to_vec();
+            for kind in kinds() {
+                let plan = Some(DecodePlan::Persistent);
+                let options = Options { decode: plan, workgroups: Some(workgroups), ..Options::new(64).unwrap() };
+                let opened = gpu::open(kind, "auto", &config, &weights, source.as_ref(), &options).unwrap();
+                let mut engine = Engine::new(opened.ops, weights.clone(), &config, []).unwrap();
+                let found = cosine(&last_logits(&mut engine, plan, &prompt), &expected);
+                let what = format!("{scheme}, H {hidden_size}, {workgroups} workgroups, {}", kind.name());
+                assert!(found >= GPU_LOGIT_COSINE, "{what}: cosine {found}");
+            }
         }
     }
 }
 
 #[test]
 fn classes_of_matrices_may_have_schemes_of_their_own() {
-    check(cpu::TINY, 4096, &Recipe::new(Scheme::Int8Row).keep(MIXED).unwrap(), &[None], MIXED);
+    check(cpu::TINY, &Recipe::new(Scheme::Int8Row).keep(MIXED).unwrap(), &BOTH[..1], MIXED);
 }
 
 /// Fused decode reads matrices of one scheme, and half a layer's launches bf16 only: it says what is otherwise, and what to do.

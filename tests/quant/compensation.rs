@@ -175,6 +175,16 @@ fn inputs_that_are_always_zero_leave_numbers() {
     }
 }
 
+#[test]
+fn inputs_too_large_for_sums_of_their_squares_are_refused_by_their_column() {
+    let mut moments = Moments::new(64);
+    let mut inputs = [1.0f32; 64 * 3];
+    inputs[64 + 7] = f32::INFINITY;
+    moments.add(&inputs);
+    let refused = moments.factor(DAMPING).expect_err("an infinite moment");
+    assert_eq!(refused.to_string(), "the second moment of column 7 is inf, a finite number expected");
+}
+
 /// Calibrates a fixture by made-up ids; how many matrices are others than without.
 fn calibrated(name: &str, recipe: &Recipe, vocab: usize) -> (Vec<u8>, usize) {
     let scratch = tempfile::tempdir().unwrap();

@@ -52,7 +52,8 @@ fn no_format_costs_more_than_its_bar() {
             assert!(percent == 0.0 && cost.max_kld == 0.0, "the same cache gives the same bits");
         }
         assert!(percent.abs() <= bar(kv), "{kv}: {percent:+.3} % of perplexity, at most {} %", bar(kv));
-        // A cache that is wrong, and not merely rounded, shows here: one report's quantized keys left 10 %.
+        // A cache that is wrong, and not merely rounded, shows here: one report's quantized keys left 10 %. Measured
+        // over all 25 pairs: 98.5 % (fp8 both) to 100 %.
         assert!(agreement > 0.98, "{kv}: top-1 agreement {agreement:.3}");
     }
 }

@@ -1,8 +1,6 @@
 //! What host and kernel agree on: the order, offsets and sizes of arguments, and the size of a workgroup. A test compares it with the code
 //! object's metadata.
 
-use crate::decode;
-
 /// One kernel of the code object.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
@@ -13,22 +11,24 @@ pub struct Kernel {
     /// Waves of a workgroup, in every launch. It is the kernel's launch bound: how many VGPRs a wave may use follows from it
     /// ([`Kernel::max_vgprs`]).
     pub waves: u32,
+    /// Workgroups that a WGP must have registers for: several where all of a launch run at once, else one.
+    pub workgroups_per_wgp: u32,
 }
 
 impl Kernel {
+    /// A kernel whose workgroups may run one after the other.
+    pub const fn new(name: &'static str, fields: &'static [Field], waves: u32) -> Self {
+        Self { name, fields, waves, workgroups_per_wgp: 1 }
+    }
+
     /// Bytes of its arguments, from the first to the end of the last: `Args` without what pads it to 8.
     pub fn args_bytes(&self) -> usize {
         self.fields.iter().map(|field| field.offset + field.size).max().unwrap_or(0)
     }
 
-    /// Workgroups that a WGP must have registers for: several where all of a launch run at once, else one.
-    pub fn workgroups_per_wgp(&self) -> u32 {
-        if self.fields == decode::Args::FIELDS { decode::WORKGROUPS_PER_WGP } else { 1 }
-    }
-
     /// VGPRs that a wave may use.
     pub fn max_vgprs(&self) -> u32 {
-        amdgpu_target::max_vgprs(self.waves * self.workgroups_per_wgp())
+        amdgpu_target::max_vgprs(self.waves * self.workgroups_per_wgp)
     }
 }
 

@@ -119,11 +119,11 @@ mod device {
         #[inline(always)]
         fn bf16(codes: B128, piece: usize, scale: Scale) -> B128 {
             let elements = Self::piece(codes, piece);
-            match Self::STORED.scales() {
+            if Self::GROUPS {
+                bf16x8_number(meant::<Self>(elements, scale, 1.0))
+            } else {
                 // Eight bits of mantissa hold them: the upper half of each is all there is.
-                Scales::None | Scales::Row => bf16x8_exact(elements),
-                Scales::Group => bf16x8_number(elements.map(|q| q * scale.factor())),
-                Scales::GroupMinimum => bf16x8_number(elements.map(|q| fma(q, scale.factor(), scale.minimum()))),
+                bf16x8_exact(elements)
             }
         }
     }
@@ -215,6 +215,17 @@ mod device {
             let word = words[2 * (piece % 2) + e / 4];
             value(word, 8 * (e as u32 % 4) + 4 * (piece as u32 / 2))
         })
+    }
+
+    /// Elements as they are meant, each rounded once: codes with the scale of their group, or of their whole row.
+    #[inline(always)]
+    pub fn meant<F: Format>(codes: [f32; 8], of_group: Scale, of_row: f32) -> [f32; 8] {
+        match F::STORED.scales() {
+            Scales::None => codes,
+            Scales::Row => codes.map(|q| q * of_row),
+            Scales::Group => codes.map(|q| q * of_group.factor()),
+            Scales::GroupMinimum => codes.map(|q| fma(q, of_group.factor(), of_group.minimum())),
+        }
     }
 
     /// A matrix `[N, K]` where it is stored.
@@ -369,12 +380,7 @@ mod device {
             }
             // SAFETY: as above.
             let (of_group, of_row) = unsafe { (self.group(at), self.scale()) };
-            match F::STORED.scales() {
-                Scales::None => elements,
-                Scales::Row => elements.map(|q| q * of_row),
-                Scales::Group => elements.map(|q| q * of_group.factor()),
-                Scales::GroupMinimum => elements.map(|q| fma(q, of_group.factor(), of_group.minimum())),
-            }
+            meant::<F>(elements, of_group, of_row)
         }
 
         /// Scale and minimum of the group of element `at`; 0 where the format has none.
@@ -407,4 +413,4 @@ mod device {
 }
 
 #[cfg(gpu)]
-pub use device::{Bf16, Format, Fp8, Int4, Int4Minimum, Int8, Int8Group, Matrix, Row, Scale};
+pub use device::{Bf16, Format, Fp8, Int4, Int4Minimum, Int8, Int8Group, Matrix, Row, Scale, meant};

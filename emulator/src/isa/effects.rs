@@ -111,11 +111,7 @@ impl Set {
 impl Effects {
     /// Those of `inst`; for a pair of vector operations, of both.
     pub fn of(inst: &Inst) -> Effects {
-        let mut out = Effects::default();
-        out.add(inst);
-        if let Some(second) = &inst.second {
-            out.add(second);
-        }
+        let mut out = Self::named(inst);
         out.lane_wise = lane_wise(inst);
         out.kind = wait::kind(inst, &out);
         for (spans, set) in [(&out.reads, &mut out.read_set), (&out.writes, &mut out.write_set)] {
@@ -126,13 +122,19 @@ impl Effects {
 
     /// One past the highest vector register that an instruction names, 0 if there is none: [`Effects::of`] without what that takes no part in.
     pub fn vgprs_of(inst: &Inst) -> u16 {
+        let out = Self::named(inst);
+        let spans = out.reads.iter().chain(&out.writes);
+        spans.filter(|span| span.file == File::Vector).map(|span| span.end()).max().unwrap_or(0)
+    }
+
+    /// The registers alone.
+    fn named(inst: &Inst) -> Effects {
         let mut out = Effects::default();
         out.add(inst);
         if let Some(second) = &inst.second {
             out.add(second);
         }
-        let spans = out.reads.iter().chain(&out.writes);
-        spans.filter(|span| span.file == File::Vector).map(|span| span.end()).max().unwrap_or(0)
+        out
     }
 
     fn read(&mut self, src: Src, dwords: u8) {

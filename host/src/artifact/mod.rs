@@ -14,6 +14,7 @@ mod quantize;
 mod safetensors;
 mod source;
 mod storage;
+mod target;
 mod tensors;
 mod writer;
 mod zynfer_file;

@@ -11,8 +11,8 @@ use crate::quant::{Choice, Recipe, Scheme};
 
 use super::error::{CliError, CliResult};
 use super::inspect::scheme_counts;
-use super::model::{no_tokenizer, tokenizer};
-use super::output::{Ui, Unit, bytes};
+use super::model::tokenizer;
+use super::output::{Ui, Unit, bits_per_weight, bytes};
 use super::scored::{encode, read_ids};
 
 /// Compile a Hugging Face folder or a GGUF file to a .zynfer file
@@ -128,8 +128,10 @@ pub(super) fn calibration_ids(
         )));
     }
     let artifact = Artifact::open(src, LoadMode::Mmap)?;
-    let ids =
-        read_ids(text, ids_u16, |text| encode(&tokenizer(&artifact)?.ok_or_else(|| no_tokenizer(&artifact))?, text))?;
+    let ids = read_ids(text, ids_u16, |text| {
+        let none = || CliError::failed(format!("{}: no tokenizer.json, --calibrate-ids-u16 needs none", src.display()));
+        encode(&tokenizer(&artifact)?.ok_or_else(none)?, text)
+    })?;
     Ok((artifact, ids))
 }
 
@@ -142,7 +144,7 @@ fn weights(args: &Args, report: &CompileReport) -> String {
     let kept =
         if args.quant == Some(Choice::Source) { format!("{kept} ({})", scheme_counts(&report.schemes)) } else { kept };
     let (before, after) = (report.source_weight_bytes, report.weight_bytes);
-    let bits = 8.0 * after as f64 / report.parameter_count.max(1) as f64;
+    let bits = bits_per_weight(after, report.parameter_count);
     format!("{}{kept}, weights {} → {} ({bits:.3} bits each)", scheme(args), bytes(before), bytes(after))
 }
 

@@ -22,8 +22,7 @@ pub(super) fn of<T>(work: impl FnOnce() -> T) -> (T, Cost) {
 
 /// Processor time of all threads since the process started.
 fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).expect("a process takes no negative time")
 }
 
 #[cfg(test)]

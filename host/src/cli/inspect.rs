@@ -8,7 +8,7 @@ use crate::quant::Scheme;
 use super::error::{CliError, CliResult};
 use super::inspect_plan::{self, PlanArgs};
 use super::model::open_artifact;
-use super::output::{Look, Ui, Unit, bytes};
+use super::output::{Look, Ui, Unit, bits_per_weight, bytes};
 use super::subject::SubjectArgs;
 use super::{inspect_gguf, sampling};
 
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
         report["file_bytes"] = artifact.file_bytes().into();
         report["weight_bytes"] = artifact.weight_bytes().into();
         report["parameters"] = artifact.parameter_count().into();
-        report["bits_per_weight"] = bits_per_weight(artifact).into();
+        report["bits_per_weight"] = bits_per_weight(artifact.weight_bytes(), artifact.parameter_count()).into();
         report["notes"] = artifact.notes().into();
         report["effective_sampling"] =
             sampling::describe(&sampling::model_defaults(artifact.generation()).resolve()).into();
@@ -79,11 +79,6 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     Ok(())
 }
 
-/// Bits of all tensors by their elements.
-fn bits_per_weight(artifact: &Artifact) -> f64 {
-    8.0 * artifact.weight_bytes() as f64 / artifact.parameter_count().max(1) as f64
-}
-
 /// Schemes with how many tensors have each.
 pub(super) fn scheme_counts(counts: &[(Scheme, usize)]) -> String {
     counts.iter().map(|(scheme, count)| format!("{scheme} ({count})")).collect::<Vec<_>>().join(", ")
@@ -105,7 +100,14 @@ fn facts(artifact: &Artifact) -> Vec<(&'static str, String)> {
         ("size", bytes(artifact.file_bytes())),
         ("parameters", artifact.parameter_count().to_string()),
         ("tensors", format!("{}, {}", artifact.tensors().len(), bytes(artifact.weight_bytes()))),
-        ("schemes", format!("{}; {:.3} bits per weight", schemes(artifact), bits_per_weight(artifact))),
+        (
+            "schemes",
+            format!(
+                "{}; {:.3} bits per weight",
+                schemes(artifact),
+                bits_per_weight(artifact.weight_bytes(), artifact.parameter_count())
+            ),
+        ),
         ("layers", config.num_hidden_layers.to_string()),
         ("hidden_size", config.hidden_size.to_string()),
         ("intermediate_size", config.intermediate_size.to_string()),

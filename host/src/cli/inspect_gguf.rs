@@ -9,7 +9,7 @@ use crate::artifact::LoadMode;
 use crate::artifact::gguf::{Gguf, Value, kind_counts, refusals};
 
 use super::error::CliResult;
-use super::output::{Look, Ui, bytes};
+use super::output::{Look, Ui, bytes, one_line};
 
 pub(super) fn run(path: &Path, tensors: bool, as_json: bool, ui: &Ui) -> CliResult<()> {
     let gguf = Gguf::open(path, LoadMode::Mmap)?;
@@ -29,14 +29,14 @@ pub(super) fn run(path: &Path, tensors: bool, as_json: bool, ui: &Ui) -> CliResu
     let kinds = kind_counts(gguf.tensors().map(|(_, tensor)| tensor.kind));
     line("tensors", &format!("{} ({kinds})", gguf.tensors().count()))?;
     for (key, value) in gguf.metadata().iter() {
-        line(&escaped(key), &value.brief())?;
+        line(&one_line(key), &value.brief())?;
     }
     if tensors {
         for (_, tensor) in gguf.tensors() {
             let shape = tensor.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" × ");
             ui.out(&format!(
                 "{:<48} {} [{shape}] {}\n",
-                escaped(&tensor.name),
+                one_line(&tensor.name),
                 tensor.kind,
                 bytes(tensor.range.len() as u64)
             ))?;
@@ -52,11 +52,6 @@ pub(super) fn run(path: &Path, tensors: bool, as_json: bool, ui: &Ui) -> CliResu
         line("compiles", if needs.is_some() { "with --quant bf16 or source" } else { "yes" })?;
     }
     Ok(())
-}
-
-/// A name from the file on one line: what is no printable character must not reach the terminal.
-fn escaped(name: &str) -> String {
-    name.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 fn describe(gguf: &Gguf, refused: &[String], needs: Option<&str>) -> Json {

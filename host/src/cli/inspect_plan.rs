@@ -8,7 +8,6 @@ use crate::cpu::{self, CpuOptions};
 use crate::gpu::{self, GpuKind};
 use crate::model::config::ModelConfig;
 use crate::model::memory::{self, Fit};
-use crate::model::random::RandomModel;
 use crate::model::weights::{Dtype, TensorSpec, Weights};
 use crate::quant::Scheme;
 
@@ -19,7 +18,7 @@ use super::subject::SubjectArgs;
 use super::text_input;
 
 /// `--plan` and what it is made for. Without `--plan` a flag that only a plan takes is refused; of those that a variable may give, too,
-/// clap does not tell which it was.
+/// clap's derive does not tell which it was.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Memory plan")]
 #[command(mut_args(of_plan))]
@@ -130,7 +129,7 @@ impl Planned {
 pub(super) fn of_shape(name: String, config: ModelConfig, scheme: Scheme) -> CliResult<Planned> {
     let (mut weight_bytes, mut schemes) = (0, Vec::new());
     for spec in Weights::new(&config).specs() {
-        let scheme = RandomModel::scheme_of(scheme, &spec.shape);
+        let scheme = scheme.of_tensor(&spec.shape);
         weight_bytes += Dtype::from(scheme).stored_bytes(&spec.shape).map_err(CliError::failed)?;
         schemes.push(scheme);
     }

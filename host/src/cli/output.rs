@@ -238,7 +238,7 @@ fn styled(color: bool, look: Look, text: &str) -> String {
 }
 
 /// Names come from files and arguments: a line break or an escape code in one must neither break the line nor reach a terminal.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
@@ -251,6 +251,11 @@ fn visible(text: &str) -> String {
         _ => c,
     };
     text.chars().map(picture).collect()
+}
+
+/// Scales included, over all weights.
+pub(super) fn bits_per_weight(weight_bytes: u64, parameters: u64) -> f64 {
+    8.0 * weight_bytes as f64 / parameters.max(1) as f64
 }
 
 /// `12.3 MiB`.

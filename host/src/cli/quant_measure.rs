@@ -1,6 +1,7 @@
-//! How the rows of `zynfer quant-report` come about: an artifact is made, planned for a card, compared with the source and timed. One model is
-//! in memory at a time, two while they are compared. Artifacts bear no name, so that nothing of them outlives the process; they are kept as
-//! long as their speed is to be taken.
+//! How the rows of `zynfer quant-report` come about: an artifact is made, planned for a card, compared with the source and timed. The source
+//! is loaded until all rows are compared with it, and one artifact beside it; while speeds are taken, one model at a time. Artifacts bear no
+//! name where the file system can hold such files, so that nothing of them outlives the process; they are kept as long as their speed is to be
+//! taken.
 
 use std::path::{Path, PathBuf};
 
@@ -65,6 +66,8 @@ pub(super) struct Work<'w> {
 impl Work<'_> {
     /// The source, every row behind it, and then the speeds: what was done, the source at least, and what ended it, Ctrl-C above all.
     pub(super) fn measure(&self, plans: Vec<Plan>) -> CliResult<(Report, CliResult<()>)> {
+        // What cannot be read is found before the conversion and not after it.
+        self.scored.ids(|_| Ok(Vec::new()))?;
         let label = if gguf::is_gguf(self.src) { "source" } else { "bf16" };
         let mut first = Row::new(label.into(), false);
         self.ui.say(&format!("{label}: the source"));
@@ -87,12 +90,11 @@ impl Work<'_> {
             scored,
             calibration_tokens: self.calibration.as_ref().map(|by| by.tokens),
             context: self.card_context(&config)?,
-            interrupted: false,
+            ended: None,
             rows: vec![first],
         };
-        drop(engine);
-        let ended = self.fill(&mut report, plans, source, &windows, evaluated);
-        report.interrupted = matches!(ended, Err(CliError::Interrupted));
+        let ended = self.fill(&mut report, plans, source, engine, &windows, evaluated);
+        report.ended = ended.as_ref().err().map(|error| error.message().unwrap_or("interrupted").to_owned());
         Ok((report, ended))
     }
 
@@ -102,6 +104,7 @@ impl Work<'_> {
         report: &mut Report,
         plans: Vec<Plan>,
         source: Unnamed,
+        mut exact: Engine,
         windows: &Windows<'_>,
         evaluated: usize,
     ) -> CliResult<()> {
@@ -116,7 +119,7 @@ impl Work<'_> {
                 }
             };
             if let Some(artifact) = &artifact {
-                match self.compare(&source, artifact, windows, evaluated) {
+                match self.compare(&mut exact, artifact, windows, evaluated) {
                     Ok(against) => {
                         let perplexity = against.perplexities[1].perplexity;
                         row.quality = Some(Quality { perplexity, against: Some(against) });
@@ -127,6 +130,7 @@ impl Work<'_> {
             kept.push(artifact.filter(|_| !self.speeds.tests.is_empty() && row.problem.is_none()));
             report.rows.push(row);
         }
+        drop(exact);
         kept.insert(0, Some(source));
         if !self.speeds.tests.is_empty() {
             self.take_speeds(&mut report.rows, &kept, evaluated)?;
@@ -181,9 +185,10 @@ impl Work<'_> {
 
     fn convert(&self, row: &Row, choice: Choice) -> CliResult<Result<(artifact::CompileReport, Unnamed), String>> {
         let mut calibration = match &self.calibration {
-            Some(Calibrated { artifact, ids, .. }) if row.by_a_text => {
-                Some(Calibration::new(artifact.clone(), ids).map_err(CliError::failed)?)
-            }
+            Some(Calibrated { artifact, ids, .. }) if row.by_a_text => match Calibration::new(artifact.clone(), ids) {
+                Ok(calibration) => Some(calibration),
+                Err(error) => return Ok(Err(error.to_string())),
+            },
             _ => None,
         };
         let encoder = calibration.as_mut().map(|by| by as &mut dyn MatrixEncoder);
@@ -212,16 +217,16 @@ impl Work<'_> {
         Ok(Made { file_bytes, weight_bytes, parameters, card, cost })
     }
 
+    /// The source's logits are evaluated again: those of all windows are rows of the whole vocabulary, gigabytes for a large one.
     fn compare(
         &self,
-        source: &Unnamed,
+        exact: &mut Engine,
         artifact: &Unnamed,
         windows: &Windows<'_>,
         evaluated: usize,
     ) -> CliResult<Comparison> {
-        let mut a = self.load(self.open(source)?, evaluated)?;
         let mut b = self.load(self.open(artifact)?, evaluated)?;
-        complete(watched(self.ui, "compare", |on_event| compare(&mut a, &mut b, windows, on_event))?)
+        complete(watched(self.ui, "compare", |on_event| compare(exact, &mut b, windows, on_event))?)
     }
 
     fn open(&self, artifact: &Unnamed) -> CliResult<Model> {

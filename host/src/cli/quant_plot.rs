@@ -52,7 +52,12 @@ fn draw(title: &str, points: &[&Point], flat: &[&Point], picture: &mut String) -
     let (least, most) = ends(points.iter().map(|point| point.kld));
     // Room for labels on the right, and whole decades are not wanted where half of one would be empty.
     let across = (least_bits - 0.5).floor()..(most_bits + 1.5).ceil();
-    let upwards = (least / 1.6..most * 1.6).log_scale();
+    let whole_bits = (across.end - across.start) as usize + 1;
+    let decade = |kld: f64| 10f64.powf(kld.log10().floor());
+    let (bottom, top) = (least / 1.6, most * 1.6);
+    // An axis with no power of ten inside would have no numbers, nor one that begins exactly at it: logarithms round.
+    let bottom = if decade(top) < bottom { 0.99 * decade(bottom) } else { bottom };
+    let upwards = (bottom..top).log_scale();
     let mut chart = ChartBuilder::on(&root)
         .caption(title, (FAMILY, 18))
         .margin(14)
@@ -63,6 +68,7 @@ fn draw(title: &str, points: &[&Point], flat: &[&Point], picture: &mut String) -
         .configure_mesh()
         .x_desc("bits per weight, scales included")
         .y_desc("mean KLD, nats (logarithmic)")
+        .x_labels(whole_bits)
         .x_label_formatter(&|bits| format!("{bits:.0}"))
         .y_label_formatter(&|kld| format!("{kld:.0e}"))
         .label_style((FAMILY, 13))
@@ -157,6 +163,17 @@ mod tests {
 
     fn point(name: &str, bits: f64, kld: f64) -> Point {
         Point { name: name.into(), filled: true, bits, kld }
+    }
+
+    #[test]
+    fn axes_have_numbers_where_points_lie_close() {
+        let points = [point("int4:32", 4.51, 0.017), point("int4:64", 4.26, 0.021), point("int4:128", 4.13, 0.024)];
+        let picture = svg("close", &points).expect("three points");
+        let texts: Vec<&str> = picture.split("</text>").filter_map(|part| part.lines().last()).map(str::trim).collect();
+        for bits in ["3", "4", "5", "6"] {
+            assert_eq!(texts.iter().filter(|text| **text == bits).count(), 1, "{bits}: {picture}");
+        }
+        assert!(texts.contains(&"1e-2"), "{picture}");
     }
 
     #[test]

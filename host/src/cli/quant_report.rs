@@ -22,6 +22,8 @@ use super::speed::SpeedArgs;
 /// Tell what each quantization costs a model and what it saves
 ///
 /// The first row is the source itself: bf16 of a folder, of a GGUF file its blocks as they are. Every other row is measured against it: perplexity, KLD and the share of tokens with the same likeliest one as `compare` has them. Speeds are taken in rounds, one run of every row after the other, so that a machine that slows down slows all of them. A row that cannot be made or computed says why.
+///
+/// --ctx-size is the context of the card's plan; what is evaluated takes the context that windows and speeds need. On the emulator no speeds are taken.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A Hugging Face folder or a .gguf file, as for compile
@@ -68,7 +70,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let folder = args.work.clone().or_else(|| args.out.clone()).unwrap_or_else(std::env::temp_dir);
     let (src, scored, calibration) = (&args.src, &args.scored, calibration(args)?);
     let work = Work { src, scored, ui, hushed: ui.hushed(), backend, speeds, folder, calibration };
-    // From here on Ctrl-C ends the measuring, and what there is is told.
+    // From here on Ctrl-C ends the measuring, and what there is is told. Hashing, reading back and a stage of a calibration are gone through first.
     let guard = interrupt::Guard::new();
     let (report, ended) = work.measure(plans)?;
     drop(guard);
@@ -121,7 +123,7 @@ fn calibration(args: &Args) -> CliResult<Option<Calibrated>> {
         return Ok(None);
     }
     let (artifact, ids) = calibration_ids(&args.src, text, ids_u16)?;
-    let tokens = Calibration::new(artifact.clone(), &ids).map_err(CliError::failed)?.tokens();
+    let tokens = Calibration::tokens_of(artifact.config(), &ids).map_err(CliError::failed)?;
     Ok(Some(Calibrated { artifact, ids, tokens }))
 }
 
@@ -133,8 +135,18 @@ fn tell(args: &Args, report: &Report, ui: &Ui) -> CliResult<()> {
         for (name, text) in files {
             let path = folder.join(name);
             match text {
-                Some(text) => std::fs::write(&path, text).map_err(|error| CliError::file(&path, &error))?,
-                None => ui.note(&format!("no {name}: no row diverges from the source")),
+                Some(text) => {
+                    if let Err(error) = std::fs::write(&path, text) {
+                        // What was measured is not lost with the disk's room.
+                        ui.out(&report.markdown())?;
+                        return Err(CliError::file(&path, &error));
+                    }
+                }
+                None => {
+                    // One of an earlier report would be taken for this one's.
+                    let _ = std::fs::remove_file(&path);
+                    ui.note(&format!("no {name}: no row diverges from the source"));
+                }
             }
         }
         ui.say(&format!("{}: the report", folder.display()));

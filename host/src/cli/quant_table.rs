@@ -1,4 +1,4 @@
-//! What `zynfer quant-report` tells: its rows, as a Markdown table and as JSON. How they come about is [`super::quant_report`]'s.
+//! What `zynfer quant-report` tells: its rows, as a Markdown table and as JSON. How they come about is [`super::quant_measure`]'s.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::engine::compare::Comparison;
 use crate::engine::perplexity::Perplexity;
 
 use super::cost::Cost;
-use super::output::bytes;
+use super::output::{bits_per_weight, bytes, one_line};
 use super::quant_plot::{self, Point};
 use super::speed::Measured;
 
@@ -26,8 +26,8 @@ pub(super) struct Report {
     pub(super) calibration_tokens: Option<usize>,
     /// Context of the memory plan of a card.
     pub(super) context: usize,
-    /// Whether Ctrl-C ended it.
-    pub(super) interrupted: bool,
+    /// What ended it before the last row was filled: an error's words, or that it was interrupted.
+    pub(super) ended: Option<String>,
     /// The source, then one for each scheme.
     pub(super) rows: Vec<Row>,
 }
@@ -146,9 +146,8 @@ fn speed(measured: &Measured) -> Value {
 }
 
 impl Made {
-    /// Scales included, over all weights.
     fn bits_per_weight(&self) -> f64 {
-        8.0 * self.weight_bytes as f64 / self.parameters.max(1) as f64
+        bits_per_weight(self.weight_bytes, self.parameters)
     }
 }
 
@@ -167,7 +166,7 @@ impl Report {
             "ids_unused": self.scored.ids_unused,
             "calibration_tokens": self.calibration_tokens,
             "card_context": self.context,
-            "interrupted": self.interrupted,
+            "interrupted": self.ended.is_some(),
             "rows": rows,
         })
     }
@@ -200,9 +199,7 @@ impl Report {
             let card = row.made.as_ref().and_then(|made| made.card.as_ref().err());
             gaps.extend(card.map(|why| format!("- {}, card: {why}\n", row.name())));
         }
-        if self.interrupted {
-            gaps.push("- interrupted: what is missing was not reached\n".into());
-        }
+        gaps.extend(self.ended.iter().map(|ended| format!("- {ended}: what is missing was not reached\n")));
         if !gaps.is_empty() {
             text += &format!("\n{}", gaps.concat());
         }
@@ -223,7 +220,7 @@ impl Report {
 
     /// The model's name, which comes from a file, for one line of text.
     fn name(&self) -> String {
-        self.model.replace(char::is_control, " ")
+        one_line(&self.model)
     }
 
     /// Names of the tests that any row has, in order.

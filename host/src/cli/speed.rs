@@ -11,16 +11,16 @@ use super::interrupt;
 pub(super) struct SpeedArgs {
     /// Tokens of the prompt; 0 measures no prefill [default: 512, on the emulator 32]
     #[arg(short = 'p', long, value_name = "N")]
-    prompt: Option<usize>,
+    prompt: Option<u32>,
     /// Tokens to generate; 0 measures no decode [default: 128, on the emulator 4]
     #[arg(short = 'n', long, value_name = "N")]
-    tokens: Option<usize>,
+    tokens: Option<u32>,
     /// Tokens in the context before those that are generated; they are not timed
     #[arg(short = 'd', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     depth: u32,
     /// Measured runs of each [default: 5, on the emulator 3]
     #[arg(short = 'r', long, value_name = "R")]
-    repeat: Option<usize>,
+    repeat: Option<u32>,
 }
 
 /// The same, decided.
@@ -65,9 +65,11 @@ pub(super) struct Measured {
 impl SpeedArgs {
     /// What the user asks for, and the defaults.
     pub(super) fn speeds(&self, emulated: bool) -> CliResult<Speeds> {
-        let default = |usual: usize, emulator: usize| if emulated { emulator } else { usual };
-        let (prompt, tokens) = (self.prompt.unwrap_or(default(512, 32)), self.tokens.unwrap_or(default(128, 4)));
-        let repeat = self.repeat.unwrap_or(default(5, 3));
+        let or = |given: Option<u32>, usual: u32, emulator: u32| -> usize {
+            given.unwrap_or(if emulated { emulator } else { usual }) as usize
+        };
+        let (prompt, tokens) = (or(self.prompt, 512, 32), or(self.tokens, 128, 4));
+        let repeat = or(self.repeat, 5, 3);
         if repeat == 0 {
             return Err(CliError::usage("--repeat: 0 runs given, at least 1 is needed"));
         }

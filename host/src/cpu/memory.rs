@@ -54,7 +54,7 @@ fn product(factors: &[usize]) -> Option<usize> {
 
 /// Widest input and output of a matrix product per token of a full chunk. Logits are wide, but of few rows.
 pub fn scratch_widths(config: &ModelConfig, chunk: usize) -> [usize; 2] {
-    let widest = config.hidden_size.max(config.q_size()).max(config.intermediate_size);
+    let widest = config.widest_input();
     let logits = (chunk.min(MAX_LOGITS_ROWS) * config.vocab_size).div_ceil(chunk.max(1));
     [widest, widest.max(config.kv_size()).max(logits)]
 }

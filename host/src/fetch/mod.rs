@@ -126,7 +126,8 @@ fn check_hash(path: &Path, file: &str, expected: &str) -> FetchResult<()> {
 fn publish(from: &Path, to: &Path) -> FetchResult<()> {
     File::open(from).and_then(|file| file.sync_all()).map_err(FetchError::file(from))?;
     std::fs::rename(from, to).map_err(FetchError::file(to))?;
-    disk::sync_folder(to).map_err(FetchError::file(to))
+    let unsynced = |e: io::Error| io::Error::new(e.kind(), format!("complete, but its folder cannot be synced: {e}"));
+    disk::sync_folder(to).map_err(unsynced).map_err(FetchError::file(to))
 }
 
 /// Refuses a fetch of `needed` bytes into `folder`, where the file system tells that they do not fit.

@@ -57,9 +57,9 @@ impl Arena {
         // A quantized matrix begins where a line does.
         let size = |id: TensorId| {
             let shape = &weights.spec(id).shape;
-            let quantized = scheme != Scheme::Bf16 && shape.len() == 2;
-            let bytes = Dtype::from(if quantized { scheme } else { Scheme::Bf16 }).stored_bytes(shape).ok()?;
-            Some(if quantized { bytes.next_multiple_of(ALIGN) } else { bytes })
+            let stored = scheme.of_tensor(shape);
+            let bytes = Dtype::from(stored).stored_bytes(shape).ok()?;
+            Some(if stored == Scheme::Bf16 { bytes } else { bytes.next_multiple_of(ALIGN) })
         };
         for (index, layer) in weights.layers.iter().enumerate() {
             let moved = |id: TensorId, of_first: TensorId| at(id) == at(of_first) + index * stride;

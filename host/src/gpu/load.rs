@@ -270,8 +270,13 @@ pub fn open(
     let selector: Selector = device.parse().map_err(OpenError::Selector)?;
     weights.check(source)?;
     let schemes = schemes(weights, source)?;
-    if let (Some(_), Err((spec, [scheme, others]))) = (options.decode, weights.one_scheme(&schemes)) {
-        return Err(OpenError::Mixed { name: spec.name.clone(), scheme, others });
+    if let Some(plan) = options.decode {
+        let scheme = weights.one_scheme(&schemes).map_err(|(spec, [scheme, others])| OpenError::Mixed {
+            name: spec.name.clone(),
+            scheme,
+            others,
+        })?;
+        plan.check(scheme)?;
     }
     let plan = Plan::new(config, weights, &schemes, options.context_len, options.max_chunk, options.kv)?;
     let (context, notes) = context(kind, &selector, options.hip_library.as_ref())?;

@@ -3,7 +3,7 @@
 //! not here, nor is anything that samples.
 
 use device_ops::Geometry;
-use device_ops::decode::{self, Args, INFINITE_ID, Limit, MAX_ENDS, MAX_GRID, NAN_ID, Names, Shape, UNIT, Work};
+use device_ops::decode::{self, Args, INFINITE_ID, Limit, MAX_ENDS, MAX_GRID, NAN_ID, Names, Shape, Work};
 
 use super::error::HipError;
 use super::graph::GraphExec;
@@ -11,6 +11,11 @@ use super::kernels::{Kernels, LaunchError, stored};
 use super::memory::{Buffer, Span};
 use super::stream::Stream;
 use crate::quant::Scheme;
+
+mod places;
+
+use places::offsets;
+pub use places::{Heads, WeightPlaces};
 
 /// How a token's layers are launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,58 +36,21 @@ impl DecodePlan {
             Self::Persistent => MAX_TOKENS,
         }
     }
+
+    /// Whether there are such kernels for matrices that are all stored as `scheme`.
+    ///
+    /// # Errors
+    /// What does read them.
+    pub fn check(self, scheme: Scheme) -> Result<(), DecodeError> {
+        if scheme == Scheme::Bf16 || self == Self::Persistent {
+            return Ok(());
+        }
+        refuse(format!("{scheme} weights, the plans fused and graph read bf16; persistent and unfused read all"))
+    }
 }
 
 /// Most tokens of one persistent launch: a user who stops a text waits for no more than these.
 pub const MAX_TOKENS: usize = 16;
-
-/// What stands between the products of q, k, v and attention, and where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heads {
-    /// Each head has a norm, `[D]` for queries and for keys.
-    Normed {
-        /// Of queries.
-        q: usize,
-        /// Of keys.
-        k: usize,
-    },
-    /// Heads are rotated as they are.
-    Rotated {
-        /// Biases `[Q + 2K]` of q, k and v, one behind the other.
-        bias: Option<usize>,
-    },
-}
-
-/// Where each tensor lies in the block of all weights, in bytes from its start. A layer's are the first layer's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WeightPlaces {
-    /// What all matrices are stored as; vectors are bf16.
-    pub scheme: Scheme,
-    /// From a layer's tensors to the next layer's.
-    pub layer_stride: usize,
-    /// `[V, H]`.
-    pub embed: usize,
-    /// `[H]`.
-    pub input_norm: usize,
-    /// q, k, v `[Q + 2K, H]`.
-    pub qkv: usize,
-    /// Norms of heads, or biases.
-    pub heads: Heads,
-    /// `[H, Q]`.
-    pub o: usize,
-    /// `[H]`.
-    pub post_norm: usize,
-    /// `[I, H]`.
-    pub gate: usize,
-    /// `[I, H]`.
-    pub up: usize,
-    /// `[H, I]`.
-    pub down: usize,
-    /// `[H]`.
-    pub norm: usize,
-    /// `[V, H]`.
-    pub head: usize,
-}
 
 /// What a [`Decoder`] is made for.
 #[derive(Debug, Clone)]
@@ -188,16 +156,10 @@ impl Decoder {
         let normed = matches!(model.places.heads, Heads::Normed { .. });
         let scheme = model.places.scheme;
         let Some(format) = stored(scheme) else { return refuse(format!("no kernel reads {scheme}")) };
-        let kernels_of = decode::names(shape.head_dim, normed).zip(decode::persistent(format, shape.head_dim, normed));
-        let Some((names, persistent)) = kernels_of else {
+        let Some(names) = decode::names(format, shape.head_dim, normed) else {
             return refuse(format!("head_dim {}, kernels exist for 64 and 128", shape.head_dim));
         };
-        let names = Names { persistent, ..names };
-        if scheme != Scheme::Bf16 && plan != DecodePlan::Persistent {
-            return refuse(format!(
-                "{scheme} weights, the plans fused and graph read bf16; persistent and unfused read all"
-            ));
-        }
+        plan.check(scheme)?;
         if let Some(Limit { what, found, most, multiple }) = shape.limit() {
             return refuse(format!("{what} is {found}, a multiple of {multiple} from {multiple} to {most} is needed"));
         }
@@ -411,76 +373,8 @@ impl Decoder {
     }
 }
 
-/// The weights' offsets in the kernels' units, each checked to be inside the block.
-fn offsets(model: &DecodeModel, layers: u32) -> Result<Args, DecodeError> {
-    let (shape, places) = (&model.shape, &model.places);
-    let (h, q, kv) = (u128::from(shape.hidden), u128::from(shape.q()), u128::from(shape.kv()));
-    let (i, v, d) = (u128::from(shape.intermediate), u128::from(shape.vocab), u128::from(shape.head_dim));
-    let stride = places.layer_stride as u128 * u128::from(layers - 1);
-    let within = |what: &str, offset: usize, bytes: u128, last: u128| -> Result<u32, DecodeError> {
-        let end = offset as u128 + last + bytes;
-        let units = u32::try_from(offset as u64 / UNIT);
-        match units {
-            Ok(units) if (offset as u64).is_multiple_of(UNIT) && end <= model.weights.bytes() as u128 => Ok(units),
-            _ => refuse(format!("{what} at {offset} ends at {end}, the weights have {} bytes", model.weights.bytes())),
-        }
-    };
-    let unit = |what: &str, offset: usize, elements: u128, last: u128| within(what, offset, elements * 2, last);
-    // Several matrices of as many rows each lie one behind the other, quantized ones from the next multiple of a unit.
-    let matrices = |what: &str, offset: usize, rows: &[u128], k: u128, last: u128| -> Result<u32, DecodeError> {
-        let mut bytes = 0;
-        for &n in rows {
-            let object = match places.scheme {
-                Scheme::Bf16 => n * k * 2,
-                scheme => {
-                    let layout = scheme.layout(&[n as usize, k as usize]);
-                    let layout = layout.map_err(|error| DecodeError::Refused(format!("{what}: {error}")))?;
-                    (layout.bytes as u128).next_multiple_of(u128::from(UNIT))
-                }
-            };
-            bytes += object;
-        }
-        within(what, offset, bytes, last)
-    };
-    if !model.weights.address().is_multiple_of(UNIT) || !(places.layer_stride as u64).is_multiple_of(UNIT) {
-        return refuse(format!(
-            "weights at {:#x}, layers {} bytes apart",
-            model.weights.address(),
-            places.layer_stride
-        ));
-    }
-    // The kernels count units of a layer's tensor in 32 bits.
-    if model.weights.bytes() as u64 / UNIT > u64::from(u32::MAX) {
-        return refuse(format!("{} bytes of weights", model.weights.bytes()));
-    }
-    let [q_norm, k_norm] = match places.heads {
-        Heads::Normed { q, k } => [unit("q norm", q, d, stride)?, unit("k norm", k, d, stride)?],
-        Heads::Rotated { bias: None } => [decode::NO_BIAS, 0],
-        Heads::Rotated { bias: Some(bias) } => [unit("biases", bias, q + 2 * kv, stride)?, 0],
-    };
-    Ok(Args {
-        layer_stride: unit("layers", places.layer_stride, 0, 0)?,
-        embed: matrices("embedding", places.embed, &[v], h, 0)?,
-        input_norm: unit("input norm", places.input_norm, h, stride)?,
-        qkv: matrices("q, k, v", places.qkv, &[q, kv, kv], h, stride)?,
-        q_norm,
-        k_norm,
-        o: matrices("o_proj", places.o, &[h], q, stride)?,
-        post_norm: unit("post norm", places.post_norm, h, stride)?,
-        gate: matrices("gate_proj", places.gate, &[i], h, stride)?,
-        up: matrices("up_proj", places.up, &[i], h, stride)?,
-        down: matrices("down_proj", places.down, &[h], i, stride)?,
-        norm: unit("final norm", places.norm, h, 0)?,
-        head: matrices("lm_head", places.head, &[v], h, 0)?,
-        ..bytemuck::Zeroable::zeroed()
-    })
-}
-
-/// Most workgroups that are taken of what one of HIP's multiprocessors holds: here that is a pair of compute units, and more would only
-/// make the barriers slower.
-const PER_MULTIPROCESSOR: u32 = 2;
-
-/// The grid and its geometry: as many workgroups as run at once and have rows for their waves, or `asked`.
+/// The grid and its geometry: as many workgroups as run at once and have rows for their waves, or `asked`. One of HIP's multiprocessors is a
+/// WGP, its pair of compute units.
 fn grid(
     stream: &Stream,
     kernels: &Kernels,
@@ -490,7 +384,7 @@ fn grid(
 ) -> Result<(u32, Geometry, u32, u32), DecodeError> {
     let processors = stream.context().device().multiprocessor_count.clamp(1, MAX_GRID);
     let rows = (shape.q() + 2 * shape.kv()).max(2 * shape.intermediate).max(shape.vocab / 8);
-    let useful = (processors * PER_MULTIPROCESSOR).min(rows.div_ceil(decode::WAVES)).clamp(1, MAX_GRID);
+    let useful = (processors * decode::WORKGROUPS_PER_WGP).min(rows.div_ceil(decode::WAVES)).clamp(1, MAX_GRID);
     let mut count = asked.unwrap_or(useful);
     if count == 0 || count > MAX_GRID {
         return refuse(format!("{count} workgroups, 1 to {MAX_GRID} are possible"));

@@ -45,6 +45,11 @@ impl ModelConfig {
         super::registry::find(name).map(|model| model.architecture.clone())
     }
 
+    /// Elements of the longest row of a matrix: what a product takes in at most.
+    pub fn widest_input(&self) -> usize {
+        self.hidden_size.max(self.q_size()).max(self.intermediate_size)
+    }
+
     /// Elements of one token's queries: heads × head_dim.
     pub fn q_size(&self) -> usize {
         self.num_attention_heads * self.head_dim

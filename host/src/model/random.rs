@@ -29,18 +29,13 @@ impl RandomModel {
         weights.specs().iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum()
     }
 
-    /// How a tensor of `shape` is stored where matrices are stored as `scheme`: vectors stay bf16.
-    pub fn scheme_of(scheme: Scheme, shape: &[usize]) -> Scheme {
-        if shape.len() == 2 { scheme } else { Scheme::Bf16 }
-    }
-
     /// Encodes every matrix, one after the other.
     ///
     /// # Errors
     /// A matrix that the scheme does not take.
     pub fn quantize(&mut self, scheme: Scheme) -> Result<(), SchemeError> {
         for (shape, dtype, words) in self.0.values_mut() {
-            let scheme = Self::scheme_of(scheme, shape);
+            let scheme = scheme.of_tensor(shape);
             if scheme == Scheme::Bf16 {
                 continue;
             }

@@ -203,6 +203,11 @@ impl Scheme {
         matches!(self, Self::Int8Min(_) | Self::Int8K(_) | Self::Int8MinK(_) | Self::Int4MinK(_))
     }
 
+    /// How a tensor of `shape` is stored where matrices are stored as this: vectors stay bf16.
+    pub fn of_tensor(self, shape: &[usize]) -> Self {
+        if shape.len() == 2 { self } else { Self::Bf16 }
+    }
+
     /// Elements of a group along K; `None` where a whole row has one scale, or none at all.
     pub fn group(self) -> Option<usize> {
         match self.scales() {

@@ -19,6 +19,7 @@ mod attend;
 mod kernels;
 #[cfg(gpu)]
 mod launch;
+mod names;
 #[cfg(gpu)]
 mod phases;
 #[cfg(gpu)]
@@ -33,130 +34,12 @@ mod weights;
 use amdgpu_target::{Geometry, MAX_LDS_BYTES};
 
 use crate::contract::{Address, Kernel, args};
-use crate::format::Stored;
 
-/// First half of a layer, head_dim 64.
-pub const NAME_ATTENTION_D64: &str = "decode_attention_d64";
-/// First half of a layer, head_dim 128.
-pub const NAME_ATTENTION_D128: &str = "decode_attention_d128";
-/// Second half of a layer, head_dim 64.
-pub const NAME_MLP_D64: &str = "decode_mlp_d64";
-/// Second half of a layer, head_dim 128.
-pub const NAME_MLP_D128: &str = "decode_mlp_d128";
-/// After the layers, head_dim 64.
-pub const NAME_HEAD_D64: &str = "decode_head_d64";
-/// After the layers, head_dim 128.
-pub const NAME_HEAD_D128: &str = "decode_head_d128";
-/// Whole tokens, head_dim 64.
-pub const NAME_PERSISTENT_D64: &str = "decode_persistent_d64";
-/// Whole tokens, head_dim 128.
-pub const NAME_PERSISTENT_D128: &str = "decode_persistent_d128";
-
-/// First half of a layer whose heads have no norms, head_dim 64.
-pub const NAME_ROTATED_ATTENTION_D64: &str = "decode_rotated_attention_d64";
-/// First half of a layer whose heads have no norms, head_dim 128.
-pub const NAME_ROTATED_ATTENTION_D128: &str = "decode_rotated_attention_d128";
-/// Whole tokens, heads without norms, head_dim 64.
-pub const NAME_ROTATED_PERSISTENT_D64: &str = "decode_rotated_persistent_d64";
-/// Whole tokens, heads without norms, head_dim 128.
-pub const NAME_ROTATED_PERSISTENT_D128: &str = "decode_rotated_persistent_d128";
-
-/// The four kernels of one head_dim and kind of heads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Names {
-    /// First half of a layer.
-    pub attention: &'static str,
-    /// Second half of a layer.
-    pub mlp: &'static str,
-    /// After the layers.
-    pub head: &'static str,
-    /// Whole tokens.
-    pub persistent: &'static str,
-}
-
-/// The kernels for `head_dim`, if there are any; `normed`: whether heads have norms. The second half of a layer and the end know no heads.
-pub const fn names(head_dim: u32, normed: bool) -> Option<Names> {
-    let (mlp, head) = match head_dim {
-        64 => (NAME_MLP_D64, NAME_HEAD_D64),
-        128 => (NAME_MLP_D128, NAME_HEAD_D128),
-        _ => return None,
-    };
-    let (attention, persistent) = match (head_dim, normed) {
-        (64, true) => (NAME_ATTENTION_D64, NAME_PERSISTENT_D64),
-        (_, true) => (NAME_ATTENTION_D128, NAME_PERSISTENT_D128),
-        (64, false) => (NAME_ROTATED_ATTENTION_D64, NAME_ROTATED_PERSISTENT_D64),
-        (_, false) => (NAME_ROTATED_ATTENTION_D128, NAME_ROTATED_PERSISTENT_D128),
-    };
-    Some(Names { attention, mlp, head, persistent })
-}
-
-/// Whole tokens with quantized matrices, by format: heads with norms of 64 and of 128 elements, then heads without norms.
-pub const NAMES_QUANTIZED: [(Stored, [&str; 4]); 5] = [
-    (
-        Stored::Int8,
-        [
-            "decode_persistent_int8_d64",
-            "decode_persistent_int8_d128",
-            "decode_rotated_persistent_int8_d64",
-            "decode_rotated_persistent_int8_d128",
-        ],
-    ),
-    (
-        Stored::Int8Group,
-        [
-            "decode_persistent_int8g_d64",
-            "decode_persistent_int8g_d128",
-            "decode_rotated_persistent_int8g_d64",
-            "decode_rotated_persistent_int8g_d128",
-        ],
-    ),
-    (
-        Stored::Int4,
-        [
-            "decode_persistent_int4_d64",
-            "decode_persistent_int4_d128",
-            "decode_rotated_persistent_int4_d64",
-            "decode_rotated_persistent_int4_d128",
-        ],
-    ),
-    (
-        Stored::Int4Minimum,
-        [
-            "decode_persistent_int4m_d64",
-            "decode_persistent_int4m_d128",
-            "decode_rotated_persistent_int4m_d64",
-            "decode_rotated_persistent_int4m_d128",
-        ],
-    ),
-    (
-        Stored::Fp8,
-        [
-            "decode_persistent_fp8_d64",
-            "decode_persistent_fp8_d128",
-            "decode_rotated_persistent_fp8_d64",
-            "decode_rotated_persistent_fp8_d128",
-        ],
-    ),
-];
-
-/// A row of the list of kernels: format and kernel of [`NAMES_QUANTIZED`].
-pub(crate) const fn quantized(format: usize, kernel: usize) -> Kernel {
-    Kernel { name: NAMES_QUANTIZED[format].1[kernel], fields: Args::FIELDS, waves: WAVES }
-}
-
-/// The kernel for whole tokens whose matrices are all stored so, if there is one.
-pub fn persistent(stored: Stored, head_dim: u32, normed: bool) -> Option<&'static str> {
-    let bf16 = names(head_dim, normed)?.persistent;
-    if stored == Stored::Bf16 {
-        return Some(bf16);
-    }
-    let (_, names) = NAMES_QUANTIZED.iter().find(|(format, _)| *format == stored)?;
-    Some(names[usize::from(head_dim == 128) + 2 * usize::from(!normed)])
-}
+pub use names::*;
 
 /// Waves of a workgroup.
 pub const WAVES: u32 = 16;
-/// Workgroups that share a WGP, so a wave may have 192 VGPRs.
+/// Workgroups that share a WGP, so a wave may have 192 VGPRs. More of them would only make the barriers slower.
 pub const WORKGROUPS_PER_WGP: u32 = 2;
 /// Work-items of a workgroup.
 const ITEMS: u32 = WAVES * 32;
@@ -183,6 +66,16 @@ pub const NO_BIAS: u32 = u32::MAX;
 pub const NAN_ID: u32 = crate::argmax::NAN_ID;
 /// In place of an id: the largest logit was infinite.
 pub const INFINITE_ID: u32 = NAN_ID - 1;
+
+/// A row of the list of kernels.
+pub(crate) const fn kernel(name: &'static str) -> Kernel {
+    Kernel { workgroups_per_wgp: WORKGROUPS_PER_WGP, ..Kernel::new(name, Args::FIELDS, WAVES) }
+}
+
+/// The same by format and kernel of [`NAMES_QUANTIZED`].
+pub(crate) const fn quantized(format: usize, kernel: usize) -> Kernel {
+    self::kernel(NAMES_QUANTIZED[format].1[kernel])
+}
 
 args! {
     /// Arguments of all these kernels. Offsets into `weights` count [`UNIT`]s; those of a layer's tensors are the first layer's.

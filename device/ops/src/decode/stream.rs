@@ -26,7 +26,8 @@ pub trait Rows: Copy {
     /// read, which are finite if the row is.
     ///
     /// # Safety
-    /// 1. The matrices are there, 16-byte aligned, K a multiple of 64; row and start are below what there is.
+    /// 1. The matrices are there, 16-byte aligned, quantized ones as docs/QUANTIZATION.md lays out an object, K a multiple of 64; row and start
+    ///    are below what there is.
     unsafe fn load(&self, row: u32, start: u32) -> Self::Chunk;
 
     /// Adds the products of a step with elements from `start` on of `x`.

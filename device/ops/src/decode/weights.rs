@@ -256,7 +256,7 @@ impl<F: Format> Weights for Encoded<F> {
 
     #[inline(always)]
     fn pair(gate: *const u8, up: *const u8, shape: Shape, share: Share) -> EncodedRows<F> {
-        // Both begin at multiples of a part, at most a terabyte apart.
+        // Up lies behind gate, both at multiples of a part, at most a terabyte apart.
         let jump = ((up as usize).wrapping_sub(gate as usize) / PART as usize) as u32;
         let (split, skip) = (share.rows, shape.n - share.rows);
         EncodedRows { jump, behind: shape.n, split, skip, rows: 2 * share.rows, ..Self::one(gate, shape, share) }

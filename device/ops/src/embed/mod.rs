@@ -41,9 +41,9 @@ const fn geometry_of(stored: Stored, tokens: u32, hidden: u32) -> Geometry {
 
 #[cfg(gpu)]
 mod kernel {
-    use amdgpu_target::gpu::{fma, item_idx, load, store_f32x4, workgroup_x, workgroup_y};
+    use amdgpu_target::gpu::{item_idx, load, store_f32x4, workgroup_x, workgroup_y};
 
-    use crate::format::{Format, Matrix};
+    use crate::format::{Format, Matrix, meant};
 
     /// Row `ids[workgroup x]` of the table, as much of it as this workgroup writes.
     ///
@@ -65,15 +65,10 @@ mod kernel {
         // SAFETY: as above.
         let group = unsafe { row.group(i) };
         // SAFETY: as above.
-        let factor = if F::ROW_SCALES { unsafe { row.scale() } } else { group.factor() };
+        let of_row = unsafe { row.scale() };
         let out = out.wrapping_add(t * table.k as usize);
         for piece in 0..F::PIECES {
-            let values = F::piece(codes, piece).map(|q| match (F::MINIMUMS, F::GROUPS || F::ROW_SCALES) {
-                (true, _) => fma(q, factor, group.minimum()),
-                (false, true) => q * factor,
-                (false, false) => q,
-            });
-            let [a, b, c, d, e, f, g, h] = values;
+            let [a, b, c, d, e, f, g, h] = meant::<F>(F::piece(codes, piece), group, of_row);
             let at = i as usize + 8 * piece;
             // SAFETY: as the codes, for the row of out; each element belongs to one lane.
             unsafe { store_f32x4(out, at, [a, b, c, d]) };

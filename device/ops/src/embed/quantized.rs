@@ -45,7 +45,7 @@ pub const fn geometry(stored: Stored, tokens: u32, hidden: u32) -> Geometry {
 }
 
 pub(crate) const fn kernel(index: usize) -> Kernel {
-    Kernel { name: NAMES[index].1, fields: Args::FIELDS, waves: super::WAVES }
+    Kernel::new(NAMES[index].1, Args::FIELDS, super::WAVES)
 }
 
 #[cfg(gpu)]

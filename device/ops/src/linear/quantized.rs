@@ -84,15 +84,15 @@ pub fn names(stored: Stored) -> Option<&'static Names> {
 }
 
 pub(crate) const fn plain(index: usize) -> Kernel {
-    Kernel { name: NAMES[index].plain, fields: Args::FIELDS, waves: super::PLAIN_WAVES }
+    Kernel::new(NAMES[index].plain, Args::FIELDS, super::PLAIN_WAVES)
 }
 
 pub(crate) const fn gemv(index: usize) -> Kernel {
-    Kernel { name: NAMES[index].gemv, fields: Args::FIELDS, waves: super::GEMV_WAVES }
+    Kernel::new(NAMES[index].gemv, Args::FIELDS, super::GEMV_WAVES)
 }
 
 pub(crate) const fn tile(index: usize, tile: usize) -> Kernel {
-    Kernel { name: NAMES[index].tiles[tile], fields: Args::FIELDS, waves: super::TILE_WAVES }
+    Kernel::new(NAMES[index].tiles[tile], Args::FIELDS, super::TILE_WAVES)
 }
 
 impl Names {

@@ -159,8 +159,7 @@ pub(super) unsafe fn product<
         });
         (a, b)
     };
-    // One step: its stage, and the set that holds the next step's pieces. The first fragments are read before those pieces are stored, so
-    // that the matrix unit does not wait behind the stores.
+    // What is in the stage at `$here`, of which the first fragments are read.
     macro_rules! multiply {
         ($first:expr, $here:expr) => {
             if busy {
@@ -180,6 +179,8 @@ pub(super) unsafe fn product<
             }
         };
     }
+    // One step: its stage, and the set that holds the next step's pieces. The first fragments are read before those pieces are stored, so
+    // that the matrix unit does not wait behind the stores.
     macro_rules! step {
         ($step:expr, $here:expr, $there:expr, $next:ident) => {
             let first = fragments($here, 0);
