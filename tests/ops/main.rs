@@ -17,3 +17,4 @@ mod products;
 mod quantized;
 mod rope;
 mod top_k;
+mod w8a8;

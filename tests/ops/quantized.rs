@@ -49,7 +49,7 @@ const AWKWARD_F16: [u16; 8] = [0, 0x8000, 1, 0x3ff, 0x400, 0x7bff, 0xb0cd, 0xfbf
 const AWKWARD_F32: [f32; 6] = [0.0, -0.0, 1e-42, f32::MIN_POSITIVE, 1e30, -3.5];
 
 /// A matrix of random codes, all of them possible, and scales near 2^-7.
-fn weights(kind: Kind, group: usize, [n, k]: [usize; 2], seed: u64) -> Stored {
+pub fn weights(kind: Kind, group: usize, [n, k]: [usize; 2], seed: u64) -> Stored {
     let mut numbers = Numbers::new(seed);
     let mut codes = |bytes: usize| -> Vec<u8> { (0..bytes).map(|_| (numbers.bits() >> 32) as u8).collect() };
     let codes = match kind {
@@ -84,7 +84,7 @@ fn weights(kind: Kind, group: usize, [n, k]: [usize; 2], seed: u64) -> Stored {
 }
 
 /// The object of docs/QUANTIZATION.md.
-fn object(w: &Stored) -> Vec<u8> {
+pub fn object(w: &Stored) -> Vec<u8> {
     let mut bytes = w.codes.clone();
     for part in [&w.scales, &w.minimums] {
         if !part.is_empty() {

@@ -14,6 +14,7 @@ pub mod rmsnorm;
 pub mod rope;
 pub mod swiglu;
 pub mod top_k;
+pub mod w8a8;
 
 /// A reference value and the sum of the absolute values of the terms it was added up from.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::artifact::{Artifact, LoadMode};
-use crate::cpu::{Activations, CpuBackend, CpuOptions};
+use crate::cpu::{CpuBackend, CpuOptions};
 use crate::engine::Engine;
 use crate::gpu::{self, GpuKind};
 use crate::hip::Selector;
@@ -17,6 +17,7 @@ use crate::model::config::ModelConfig;
 use crate::model::kv::KvFormats;
 use crate::model::ops::Ops;
 use crate::model::weights::{TensorSource, Weights};
+use crate::quant::Activations;
 use crate::text::{SpecialStrings, Tokenizer};
 
 use super::chat_prompt::special_strings;
@@ -151,7 +152,7 @@ pub(super) struct BackendArgs {
     /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator and where matrices are stored in several schemes]
     #[arg(long, value_enum, env = "ZYNFER_PLAN", hide_env_values = true, value_name = "PLAN")]
     plan: Option<DecodeBy>,
-    /// What the CPU backend multiplies quantized weights with: f32, or 8 bits with a scale per token and 32 elements
+    /// What quantized weights are multiplied with: activations as they are, or rounded to 8 bits with a scale per token and 64 elements; a GPU does so with int8 weights and several tokens
     #[arg(long, value_enum, default_value_t = ActivationKind::F32, value_name = "KIND")]
     activations: ActivationKind,
 }
@@ -332,24 +333,21 @@ pub(super) fn open_backend(
     ui: &Ui,
 ) -> CliResult<Box<dyn Ops>> {
     let machine = &args.machine;
+    let activations = match args.activations {
+        ActivationKind::F32 => Activations::AsTheyAre,
+        ActivationKind::Int8 => Activations::Int8,
+    };
     let Some(kind) = machine.kind(ui)? else {
         if let Some(plan) = args.plan.filter(|plan| *plan != DecodeBy::Unfused) {
             let name =
                 clap::ValueEnum::to_possible_value(&plan).map_or_else(String::new, |name| name.get_name().into());
             return Err(CliError::usage(format!("--plan {name} is a GPU's, but the backend is cpu")));
         }
-        let activations = match args.activations {
-            ActivationKind::F32 => Activations::F32,
-            ActivationKind::Int8 => Activations::Int8,
-        };
         let kv = machine.kv.unwrap_or(CpuOptions::KV);
         let options = CpuOptions { threads: machine.threads, activations, kv, ..CpuOptions::new(context) };
         let backend = CpuBackend::new(config, weights, source, options);
         return Ok(Box::new(backend.map_err(CliError::failed)?));
     };
-    if args.activations != ActivationKind::F32 {
-        return Err(CliError::usage("--activations int8 is the cpu backend's"));
-    }
     if kind == GpuKind::Emulator {
         check_list()?;
     }
@@ -369,7 +367,7 @@ pub(super) fn open_backend(
         },
     };
     let (hip_library, decode, kv) = (machine.hip_library.clone(), plan.plan(), machine.kv.unwrap_or(gpu::plan::KV));
-    let options = gpu::Options { hip_library, decode, kv, ..gpu::Options::new(context)? };
+    let options = gpu::Options { hip_library, decode, kv, activations, ..gpu::Options::new(context)? };
     let opened = gpu::open(kind, &machine.device, config, weights, source.as_ref(), &options)?;
     for note in &opened.notes {
         ui.aside(note);

@@ -16,7 +16,6 @@ mod memory;
 mod prefetch;
 mod rows;
 
-pub use linear::quantized::Activations;
 pub use memory::{available as available_memory, fit};
 use prefetch::prefetch;
 
@@ -35,7 +34,7 @@ use crate::{
         rope::RopeTable,
         weights::{Dtype, TensorSource, TensorView, Weights},
     },
-    quant,
+    quant::{self, Activations},
 };
 
 #[cfg(target_endian = "big")]
@@ -59,7 +58,7 @@ pub struct CpuOptions {
 impl CpuOptions {
     /// The usual values for a context of this length.
     pub fn new(context_len: usize) -> Self {
-        Self { context_len, max_chunk: 512, threads: 0, activations: Activations::F32, kv: Self::KV }
+        Self { context_len, max_chunk: 512, threads: 0, activations: Activations::AsTheyAre, kv: Self::KV }
     }
 
     /// The cache unless the user says otherwise: the reference computes in f32, and a rounded key would be the largest error of the backend.

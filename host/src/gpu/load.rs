@@ -16,7 +16,7 @@ use crate::model::memory::{Fit, NoRoom};
 use crate::model::ops::{Act, Ops, TensorId};
 use crate::model::rope::RopeTable;
 use crate::model::weights::{Dtype, TensorSource, TensorSpec, TensorView, WeightError, Weights};
-use crate::quant::Scheme;
+use crate::quant::{Activations, Scheme};
 
 use super::arena::Arena;
 use super::code_object;
@@ -114,6 +114,8 @@ pub struct Options {
     pub max_chunk: usize,
     /// How keys and values are stored.
     pub kv: KvFormats,
+    /// What int8 matrices with scales of rows are multiplied with in passes of several tokens; others take activations as they are.
+    pub activations: Activations,
     /// Matrix products of several tokens; below [`Gemm::Fast`] each is a launch of its own, and so is what follows it.
     pub gemm: Gemm,
     /// Attention.
@@ -147,7 +149,8 @@ impl Options {
             },
         };
         let (max_chunk, hip_library, decode) = (Self::MAX_CHUNK, None, None);
-        Ok(Self { context_len, max_chunk, kv: KV, gemm, attention, hip_library, decode, workgroups })
+        let activations = Activations::AsTheyAre;
+        Ok(Self { context_len, max_chunk, kv: KV, activations, gemm, attention, hip_library, decode, workgroups })
     }
 }
 
@@ -211,6 +214,12 @@ pub enum OpenError {
     /// A tensor is missing or wrong.
     #[error(transparent)]
     Weight(#[from] WeightError),
+    /// `--activations int8` without a matrix that it concerns.
+    #[error("--activations int8: the GPU kernels round what int8 matrices with a scale per row are multiplied with, and the model has none")]
+    NothingRounded,
+    /// `--activations int8` with products that are there to be compared.
+    #[error("--activations int8: only ZYNFER_GEMM=fast rounds activations")]
+    Rung,
     /// A tensor of a type the kernels do not read.
     #[error("tensor {name}: dtype {found}, the GPU kernels read bf16 and quantized matrices")]
     Dtype {
@@ -278,7 +287,15 @@ pub fn open(
         })?;
         plan.check(scheme)?;
     }
-    let plan = Plan::new(config, weights, &schemes, options.context_len, options.max_chunk, options.kv)?;
+    if options.activations == Activations::Int8 {
+        if !schemes.contains(&Scheme::Int8Row) {
+            return Err(OpenError::NothingRounded);
+        }
+        if options.gemm != Gemm::Fast {
+            return Err(OpenError::Rung);
+        }
+    }
+    let plan = Plan::new(config, weights, &schemes, options)?;
     let (context, notes) = context(kind, &selector, options.hip_library.as_ref())?;
     let (free, _) = context.memory_info()?;
     fit(config, weights, &schemes, options, Some(free))?.check(context.device())?;
@@ -344,7 +361,7 @@ pub fn fit(
     options: &Options,
     free: Option<u64>,
 ) -> Result<Fit, PlanError> {
-    let plan = |context_len| Plan::new(config, weights, schemes, context_len, options.max_chunk, options.kv);
+    let plan = |context_len| Plan::new(config, weights, schemes, &Options { context_len, ..options.clone() });
     plan(options.context_len)?;
     let counted = |context_len| plan(context_len).ok().map(|plan| plan.memory());
     Fit::new(counted, options.context_len, config.max_position_embeddings, free)
@@ -420,6 +437,7 @@ fn upload(
         acts.push((act, allocate(bytes)?));
     }
     let ids = allocate(plan.ids_bytes())?;
+    let rounded = if plan.rounded_bytes > 0 { Some(allocate(plan.rounded_bytes)?) } else { None };
     let top_k = TopK { keys: allocate(top_k_keys_bytes(config))?, best: allocate(TOP_K_BYTES)? };
     let decoder = match options.decode {
         None => None,
@@ -451,6 +469,7 @@ fn upload(
         caches,
         rope,
         acts,
+        rounded,
         ids,
         top_k,
         plan,

@@ -30,6 +30,8 @@ pub struct Gpu {
     caches: Vec<(Span, Span)>,
     rope: Span,
     acts: HashMap<Act, Span>,
+    /// Where activations lie that are rounded to 8 bits, if they are.
+    rounded: Option<Span>,
     ids: Span,
     top_k: TopK,
     plan: Plan,
@@ -92,6 +94,7 @@ impl Gpu {
         caches: Vec<(Span, Span)>,
         rope: Span,
         acts: Vec<(Act, Span)>,
+        rounded: Option<Span>,
         ids: Span,
         top_k: TopK,
         plan: Plan,
@@ -108,6 +111,7 @@ impl Gpu {
             caches,
             rope,
             acts: acts.into_iter().collect(),
+            rounded,
             ids,
             top_k,
             plan,
@@ -207,6 +211,23 @@ impl Gpu {
         Ok(self.kernels.linear(&self.stream, self.matrix(w)?, x, y, shape, gemm)?)
     }
 
+    /// Products with int8 matrices of `tokens` rows of `x`, rounded to 8 bits once for all; `false`, and nothing is done, where they are to be
+    /// multiplied as they are.
+    fn rounded(&self, weights: &[TensorId], x: Act, outs: &[Act], tokens: usize) -> Result<bool, BackendError> {
+        let int8 = |id: &TensorId| self.matrix(*id).is_ok_and(|matrix| matrix.scheme == Scheme::Int8Row);
+        let Some(rounded) = self.rounded.as_ref().filter(|_| tokens > 1 && weights.iter().all(int8)) else {
+            return Ok(false);
+        };
+        let k = self.width("linear", x, 2)?;
+        self.kernels.quantize(&self.stream, self.act(x)?, rounded, [tokens, k])?;
+        for (&w, &y) in weights.iter().zip(outs) {
+            let n = self.width("linear", y, 4)?;
+            self.shape_is("linear", w, &[n, k])?;
+            self.kernels.linear_w8a8(&self.stream, self.matrix(w)?, rounded, self.act(y)?, [tokens, n, k])?;
+        }
+        Ok(true)
+    }
+
     /// Whether a pass of `tokens` takes the kernels that do several products, or what follows one, in one launch. Decode's plan has no say:
     /// plans are compared from the same cache, and the emulator, whose plan is another than a card's, evaluates prompts as a card does.
     fn fused(&self, tokens: usize) -> bool {
@@ -279,6 +300,9 @@ impl Ops for Gpu {
         if y == Act::Logits {
             return refuse("linear: Logits are made by `logits`".into());
         }
+        if self.rounded(&[w], x, &[y], tokens)? {
+            return Ok(());
+        }
         let (k, n) = (self.width("linear", x, 2)?, self.width("linear", y, 4)?);
         self.shape_is("linear", w, &[n, k])?;
         self.product(w, self.act(x)?, self.act(y)?, [tokens, n, k])
@@ -286,6 +310,9 @@ impl Ops for Gpu {
 
     fn qkv(&mut self, w: [TensorId; 3], bias: Option<[TensorId; 3]>, x: Act) -> OpResult {
         let Pass { tokens, .. } = self.pass()?;
+        if self.rounded(&w, x, &[Act::Query, Act::Key, Act::Value], tokens)? {
+            return plain::qkv_bias(self, bias);
+        }
         if !self.fused_products(tokens, &w) {
             return plain::qkv(self, w, bias, x);
         }
@@ -334,6 +361,9 @@ impl Ops for Gpu {
 
     fn gated(&mut self, gate: TensorId, up: TensorId, x: Act) -> OpResult {
         let Pass { tokens, .. } = self.pass()?;
+        if self.rounded(&[gate, up], x, &[Act::Gate, Act::Up], tokens)? {
+            return self.swiglu();
+        }
         if !self.fused_products(tokens, &[gate, up]) {
             return plain::gated(self, gate, up, x);
         }
@@ -406,7 +436,9 @@ impl Ops for Gpu {
         let last = self.act(Act::Hidden)?.part((tokens - rows) * row_bytes, rows * row_bytes)?;
         let (norm, normed) = (self.tensor(norm)?, self.act(Act::Normed)?);
         self.kernels.rmsnorm(&self.stream, &last, norm, normed, [rows, hidden_size], self.eps())?;
-        self.product(lm_head, normed, self.act(Act::Logits)?, [rows, vocab, hidden_size])?;
+        if !self.rounded(&[lm_head], Act::Normed, &[Act::Logits], rows)? {
+            self.product(lm_head, normed, self.act(Act::Logits)?, [rows, vocab, hidden_size])?;
+        }
         self.logits_rows = rows;
         Ok(())
     }

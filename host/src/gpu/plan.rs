@@ -2,24 +2,26 @@
 //! allocated after load. It allocates nothing itself and knows no addresses.
 
 use device_ops::decode::Shape;
+use device_ops::linear::w8a8;
 use device_ops::{kv_append, top_k};
 
 use super::arena::Arena;
+use super::load::Options;
 use crate::hip::decode::work_bytes;
 use crate::model::config::ModelConfig;
 use crate::model::kv::{KvFormat, KvFormats};
 use crate::model::memory::{self, MemoryPlan};
 use crate::model::ops::Act;
 use crate::model::weights::Weights;
-use crate::quant::Scheme;
+use crate::quant::{Activations, Scheme};
 
 /// Bytes of logits held at most, so that a wide vocabulary does not make a chunk's logits larger than the model.
 const LOGITS_BYTES: usize = 256 << 20;
 
 /// Bytes that drivers may add to a buffer: they hand out pages of at most this size.
 const PAGE_BYTES: usize = 2 << 20;
-/// Buffers of a loaded model: weights, cache, rotary table, ids, two for the largest logits, decode's, and the activations.
-const BUFFERS: usize = 7 + ACTS.len();
+/// Buffers of a loaded model: weights, cache, rotary table, ids, two for the largest logits, decode's, and the activations, rounded ones too.
+const BUFFERS: usize = 8 + ACTS.len();
 
 /// The cache unless the user says otherwise: what the matrix instructions read.
 pub const KV: KvFormats = KvFormats::both(KvFormat::Bf16);
@@ -45,6 +47,8 @@ pub struct Plan {
     pub all_cache_bytes: usize,
     /// All activations, the ids that go in and out, and the largest logits.
     pub activation_bytes: usize,
+    /// Of these what is rounded to 8 bits at a time, codes and scales; 0 where nothing is.
+    pub rounded_bytes: usize,
     /// Of these the logits of [`Plan::max_logits_rows`] rows.
     pub logits_bytes: usize,
     /// The rotary table.
@@ -115,8 +119,7 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Counts a model of `config`, each tensor stored as `schemes` says, for a context of `context_len` tokens stored as `kv` and passes of at
-    /// most `max_chunk`.
+    /// Counts a model of `config`, each tensor stored as `schemes` says, loaded by `options`.
     ///
     /// # Errors
     /// [`PlanError`]: a shape or format without kernels, or sizes that overflow.
@@ -124,10 +127,9 @@ impl Plan {
         config: &ModelConfig,
         weights: &Weights,
         schemes: &[Scheme],
-        context_len: usize,
-        max_chunk: usize,
-        kv: KvFormats,
+        options: &Options,
     ) -> Result<Self, PlanError> {
+        let &Options { context_len, max_chunk, kv, activations: rounds, .. } = options;
         check_shapes(config, context_len)?;
         if kv != KV {
             return Err(PlanError::Kv(kv));
@@ -149,6 +151,7 @@ impl Plan {
             cache_bytes,
             all_cache_bytes,
             activation_bytes: 0,
+            rounded_bytes: 0,
             logits_bytes: 0,
             rope_bytes,
             decode_bytes: decode_shape(config).map_or(0, |shape| work_bytes(&shape)),
@@ -159,7 +162,11 @@ impl Plan {
             let sum = plan.act_bytes(config, act).and_then(|bytes| activations.checked_add(bytes));
             activations = sum.ok_or_else(overflow("activations"))?;
         }
-        plan.activation_bytes = activations;
+        if rounds == Activations::Int8 {
+            let [codes, scales] = w8a8::bytes(max_chunk as u64, config.widest_input() as u64);
+            plan.rounded_bytes = usize::try_from(codes + scales).map_err(|_| overflow("activations")())?;
+        }
+        plan.activation_bytes = activations.checked_add(plan.rounded_bytes).ok_or_else(overflow("activations"))?;
         plan.logits_bytes = plan.act_bytes(config, Act::Logits).ok_or_else(overflow("activations"))?;
         plan.memory().needed().ok_or_else(overflow("all together"))?;
         Ok(plan)
@@ -253,7 +260,8 @@ mod tests {
 
     fn plan(config: &ModelConfig, context: usize, chunk: usize) -> Result<Plan, PlanError> {
         let weights = Weights::new(config);
-        Plan::new(config, &weights, &vec![Scheme::Bf16; weights.specs().len()], context, chunk, KV)
+        let options = Options { context_len: context, max_chunk: chunk, ..Options::new(context).expect("no variables") };
+        Plan::new(config, &weights, &vec![Scheme::Bf16; weights.specs().len()], &options)
     }
 
     #[test]

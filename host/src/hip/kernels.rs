@@ -16,6 +16,7 @@ use super::stream::Stream;
 
 mod matrix;
 mod prefill;
+mod w8a8;
 
 pub use matrix::{Matrix, stored};
 pub use prefill::{Gemm, Qkv};

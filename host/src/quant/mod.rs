@@ -47,6 +47,20 @@ pub const LEVEL_GROUPS: [usize; 2] = [16, 32];
 /// Elements of a row that share the upper level of such scales.
 pub const SUPERBLOCK: usize = 256;
 
+/// Values of an activation that share a scale, where activations are rounded to 8 bits: what a step of the GPU's products holds.
+pub const ACTIVATION_GROUP: usize = 64;
+const _: () = assert!(ACTIVATION_GROUP == device_ops::linear::w8a8::GROUP as usize);
+
+/// What quantized matrices are multiplied with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Activations {
+    /// Activations as they are.
+    #[default]
+    AsTheyAre,
+    /// 8 bits with a scale per token and [`ACTIVATION_GROUP`] elements: −127 … 127 times the largest magnitude / 127.
+    Int8,
+}
+
 /// How the elements of a matrix are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {

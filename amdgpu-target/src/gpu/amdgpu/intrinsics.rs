@@ -1,6 +1,6 @@
 //! LLVM intrinsics that `core::arch::amdgpu` does not offer. Declarations only; the wrappers beside this file say what they mean.
 
-use super::wmma::{Acc, Fragment};
+use super::wmma::{Acc, Fragment, IntAcc};
 use crate::gpu::memory::{B64, B128};
 
 /// Two f32 as the conversion returns them.
@@ -56,4 +56,7 @@ unsafe extern "unadjusted" {
     /// All lanes of the wave must be live.
     #[link_name = "llvm.amdgcn.wmma.f32.16x16x16.bf16.v8f32.v8i16"]
     pub fn wmma_f32_16x16x16_bf16(a: Fragment, b: Fragment, c: Acc) -> Acc;
+    /// Bytes, signed where the flag before them says so; `clamp` saturates. The flags are literals. All lanes of the wave must be live.
+    #[link_name = "llvm.amdgcn.wmma.i32.16x16x16.iu8.v8i32.v2i32"]
+    pub fn wmma_i32_16x16x16_iu8(a_signed: bool, a: B64, b_signed: bool, b: B64, c: IntAcc, clamp: bool) -> IntAcc;
 }

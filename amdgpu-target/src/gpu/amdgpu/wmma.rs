@@ -1,15 +1,15 @@
-//! Matrix fragments and the bf16 matrix instruction: D = A·B + C on 16×16×16, spread over the 32 lanes of a wave.
+//! Matrix fragments and the matrix instructions of bf16 and of signed bytes: D = A·B + C on 16×16×16, spread over the 32 lanes of a wave.
 //!
 //! Lane `l`, `r = l mod 16`, `h = l div 16`. A: row `r`; B: column `r`; each lane holds 8 of the 16 values along k. D and C, element
 //! `e`: row `8h + e`, column `r`. The manual gives the 8 values an interleaved order of k; ours is *linear*, k = 8h … 8h+7, which is
 //! one 16-byte load from row-major memory. The sum over k does not mind a permutation, so linear A with linear B is exact; never mix
-//! it with fragments from elsewhere.
+//! it with fragments from elsewhere. Of bytes the same 16 are two instructions' worth of k: their first halves, then their second ones.
 
-use super::super::memory::{B128, bf16x8, load, store, store_f32x4};
+use super::super::memory::{B64, B128, bf16x8, load, store, store_f32x4};
 use super::intrinsics;
 use super::lane::{lane_idx, other_half};
 
-/// Eight bf16 of A or B.
+/// Eight bf16 of A or B, or sixteen signed bytes.
 #[repr(simd)]
 #[derive(Clone, Copy)]
 pub struct Fragment([i16; 8]);
@@ -18,6 +18,11 @@ pub struct Fragment([i16; 8]);
 #[repr(simd)]
 #[derive(Clone, Copy)]
 pub struct Acc([f32; 8]);
+
+/// Eight i32 of C or D of [`wmma_i8`], of the same rows and columns as those of an [`Acc`].
+#[repr(simd)]
+#[derive(Clone, Copy)]
+pub struct IntAcc([i32; 8]);
 
 impl Fragment {
     /// From 16 bytes as loaded.
@@ -159,6 +164,35 @@ pub fn acc_to_array(x: Acc) -> [f32; 8] {
 pub unsafe fn wmma_bf16(a: Fragment, b: Fragment, c: Acc) -> Acc {
     // SAFETY: point 1 is the caller's.
     unsafe { intrinsics::wmma_f32_16x16x16_bf16(a, b, c) }
+}
+
+impl IntAcc {
+    /// All `x`.
+    #[inline(always)]
+    pub fn all(x: i32) -> Self {
+        Self([x; 8])
+    }
+}
+
+/// This lane's elements.
+#[inline(always)]
+pub fn int_acc_to_array(x: IntAcc) -> [i32; 8] {
+    // SAFETY: a vector of eight i32 has the size and bytes of an array of eight i32.
+    unsafe { core::mem::transmute(x) }
+}
+
+/// A·B + C of fragments whose rows are 32 signed bytes: exact, modulo 2³².
+///
+/// # Safety
+/// 1. As [`wmma_bf16`].
+#[inline(always)]
+pub unsafe fn wmma_i8(a: Fragment, b: Fragment, c: IntAcc) -> IntAcc {
+    // SAFETY: both are 16 bytes of plain integers.
+    let [a, b]: [[B64; 2]; 2] = unsafe { core::mem::transmute([a, b]) };
+    // SAFETY: point 1 is the caller's.
+    let half = unsafe { intrinsics::wmma_i32_16x16x16_iu8(true, a[0], true, b[0], c, false) };
+    // SAFETY: as above.
+    unsafe { intrinsics::wmma_i32_16x16x16_iu8(true, a[1], true, b[1], half, false) }
 }
 
 /// Writes a run of elements from `base + index` on; `index` is a multiple of [`ACC_RUN`].

@@ -8,6 +8,11 @@ use core::arch::asm;
 #[derive(Clone, Copy)]
 pub struct Quad(pub f32, pub f32, pub f32, pub f32);
 
+/// Four i32, likewise.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IntQuad(pub i32, pub i32, pub i32, pub i32);
+
 // SAFETY: names and types are those of LLVM 22's NVPTX intrinsics; a wrong one fails at instruction selection.
 unsafe extern "unadjusted" {
     #[link_name = "llvm.nvvm.ex2.approx.ftz.f"]
@@ -41,6 +46,21 @@ unsafe extern "unadjusted" {
         c2: f32,
         c3: f32,
     ) -> Quad;
+    /// D = A·B + C on 16×8×32, A four, B two registers of four signed bytes; all lanes call it together.
+    #[link_name = "llvm.nvvm.mma.m16n8k32.row.col.s8"]
+    #[allow(clippy::too_many_arguments, reason = "the instruction's operands")]
+    pub fn mma_m16n8k32_s8(
+        a0: u32,
+        a1: u32,
+        a2: u32,
+        a3: u32,
+        b0: u32,
+        b1: u32,
+        c0: i32,
+        c1: i32,
+        c2: i32,
+        c3: i32,
+    ) -> IntQuad;
 }
 
 /// The 32-bit address, in the window of workgroup memory, of a generic address that lies there.

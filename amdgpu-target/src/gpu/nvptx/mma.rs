@@ -1,4 +1,5 @@
-//! Matrix fragments and the product D = A·B + C on 16×16×16 bf16, spread over the 32 lanes of a warp, by two `mma.m16n8k16`.
+//! Matrix fragments and the products D = A·B + C on 16×16×16 bf16, by two `mma.m16n8k16`, and 16×16×32 signed bytes, by two
+//! `mma.m16n8k32`, spread over the 32 lanes of a warp.
 //!
 //! The instruction's D has pairs of one *row* in a lane; kernels want what one lane holds to run down a *column*, as on the machine
 //! they are written for. So the product is computed transposed, Dᵀ = Bᵀ·Aᵀ: our B is the instruction's first operand and each half
@@ -9,20 +10,24 @@
 //! | word 0, 1 | g, g + 8 | 2t, 2t + 1 |
 //! | word 2, 3 | g, g + 8 | 2t + 8, 2t + 9 |
 //!
-//! (row of A, column of B.) D and C, element `e`: column `g + 8·(e div 2 mod 2)`, row `2t + e mod 2 + 8·(e div 4)`: the two tables
+//! (row of A, column of B; of bytes, k is twice as much and each word holds four.) D and C, element `e`: column `g + 8·(e div 2 mod 2)`, row `2t + e mod 2 + 8·(e div 4)`: the two tables
 //! are one, so an accumulator rounded to bf16 in order is the fragment whose rows are its columns.
 
 use super::super::memory::{B128, pack_bf16, store, store_f32x2};
-use super::intrinsics::{self, Quad};
+use super::intrinsics::{self, IntQuad, Quad};
 use super::lane::{lane_idx, lane_value_at, lane_xor};
 
-/// Sixteen rows of 16 bf16, A or B.
+/// Sixteen rows of 16 bf16, or of 32 signed bytes, A or B.
 #[derive(Clone, Copy)]
 pub struct Fragment([u32; 4]);
 
 /// Eight f32 of C or D.
 #[derive(Clone, Copy)]
 pub struct Acc([f32; 8]);
+
+/// Eight i32 of C or D of [`wmma_i8`], of the same rows and columns as those of an [`Acc`].
+#[derive(Clone, Copy)]
+pub struct IntAcc([i32; 8]);
 
 impl Fragment {
     /// The fragment whose rows are the columns of an accumulator, from its elements rounded to bf16 and packed in order.
@@ -171,6 +176,35 @@ pub unsafe fn wmma_bf16(a: Fragment, b: Fragment, c: Acc) -> Acc {
     // SAFETY: as above.
     let Quad(d4, d5, d6, d7) = unsafe { intrinsics::mma_m16n8k16_bf16(b0, b1, b2, b3, a1, a3, c4, c5, c6, c7) };
     Acc([d0, d1, d2, d3, d4, d5, d6, d7])
+}
+
+impl IntAcc {
+    /// All `x`.
+    #[inline(always)]
+    pub fn all(x: i32) -> Self {
+        Self([x; 8])
+    }
+}
+
+/// This lane's elements.
+#[inline(always)]
+pub fn int_acc_to_array(x: IntAcc) -> [i32; 8] {
+    x.0
+}
+
+/// A·B + C of fragments whose rows are 32 signed bytes: exact, modulo 2³².
+///
+/// # Safety
+/// 1. As [`wmma_bf16`].
+#[inline(always)]
+pub unsafe fn wmma_i8(a: Fragment, b: Fragment, c: IntAcc) -> IntAcc {
+    let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (a.0, b.0);
+    let [c0, c1, c2, c3, c4, c5, c6, c7] = c.0;
+    // SAFETY: point 1 is the caller's.
+    let IntQuad(d0, d1, d2, d3) = unsafe { intrinsics::mma_m16n8k32_s8(b0, b1, b2, b3, a0, a2, c0, c1, c2, c3) };
+    // SAFETY: as above.
+    let IntQuad(d4, d5, d6, d7) = unsafe { intrinsics::mma_m16n8k32_s8(b0, b1, b2, b3, a1, a3, c4, c5, c6, c7) };
+    IntAcc([d0, d1, d2, d3, d4, d5, d6, d7])
 }
 
 /// Writes a run of elements from `base + index` on; `index` is a multiple of [`ACC_RUN`].

@@ -61,6 +61,7 @@ pub const fn geometry(tile: Tile, tokens: u32, n: u32) -> Geometry {
 mod kernel {
     use amdgpu_target::gpu::{ACC_RUN, B128, silu, store_run_bf16, workgroup_x, workgroup_y};
 
+    use super::super::multiply::Floats;
     use super::super::outputs::{each_run, run_of};
     use super::super::tiles::product;
     use crate::format::{Bf16, Matrix};
@@ -81,7 +82,7 @@ mod kernel {
         let w = [gate, up].map(|w| Matrix::bf16(w, k).from_row(n0));
         let x = x.cast::<B128>().wrapping_add(t0 as usize * (k as usize / 8));
         // SAFETY: n0 < N and t0 < T by the grid, what is left of both is passed on: point 1.
-        let acc = unsafe { product::<Bf16, 4, FT, 4, 4, PX, AHEAD, true>(w, n - n0, x, tokens - t0) };
+        let acc = unsafe { product::<Bf16, Floats, 4, FT, 4, 4, PX, AHEAD, true>(w, n - n0, x, tokens - t0, Floats) };
         // A wave's fragments 0 and 1 are 32 outputs of gate, 2 and 3 the same of up.
         each_run::<2, FT>(|t, at, [i, j, run]| {
             let (g, u) = (run_of(acc[i][j], run), run_of(acc[i + 2][j], run));

@@ -1,10 +1,12 @@
 //! Matrix product with a weight as the checkpoint stores it: y = x·Wᵀ, bf16 in, f32 out. Kernels with one set of arguments: a plain
 //! one (the baseline), GEMV for one token, matrix instructions for several: a first one of one tile shape, and those that are taken, of
 //! three shapes, which can also add to what is there. It is also lm_head. [`qkv`] and [`gated`] are several matrices in one launch,
-//! [`quantized`] has the kernels of weights that are not bf16. No bias.
+//! [`quantized`] has the kernels of weights that are not bf16, [`w8a8`] those that round activations to 8 bits too. No bias.
 
 #[cfg(gpu)]
 mod gemv;
+#[cfg(gpu)]
+mod multiply;
 #[cfg(gpu)]
 mod outputs;
 #[cfg(gpu)]
@@ -18,6 +20,7 @@ mod wmma;
 pub mod gated;
 pub mod qkv;
 pub mod quantized;
+pub mod w8a8;
 
 use amdgpu_target::Geometry;
 

@@ -112,15 +112,42 @@ pub(super) unsafe fn write<const FN: usize, const FT: usize>(
     n: u32,
     stride: u32,
 ) {
-    each_run::<FN, FT>(|t, at, [i, j, run]| {
-        let out = run_of(acc[i][j], run);
-        let row = y.wrapping_add(t as usize * stride as usize);
-        if t < tokens {
-            // SAFETY: t < T, so the row is one of y's, 16-byte aligned where `stride` is a multiple of 4: point 1; one lane per element:
-            // point 2.
-            unsafe { write_run(row, at, n, stride.is_multiple_of(4), out) };
+    const { assert!(FT == 2 || FT == 4) };
+    // Written out: as a loop LLVM leaves columns rolled up, with the accumulators in memory.
+    let column = |j: usize| core::array::from_fn(|i| acc[i][j]);
+    // SAFETY: points 1 and 2 are the caller's.
+    unsafe { write_column::<FN, FT>(column(0), 0, y, [tokens, n, stride]) };
+    // SAFETY: as above.
+    unsafe { write_column::<FN, FT>(column(1), 1, y, [tokens, n, stride]) };
+    if FT == 4 {
+        // SAFETY: as above.
+        unsafe { write_column::<FN, FT>(column(2 % FT), 2, y, [tokens, n, stride]) };
+        // SAFETY: as above.
+        unsafe { write_column::<FN, FT>(column(3 % FT), 3, y, [tokens, n, stride]) };
+    }
+}
+
+/// Stores fragments `[..][j]`.
+///
+/// # Safety
+/// 1. As [`write`].
+#[inline(always)]
+unsafe fn write_column<const FN: usize, const FT: usize>(
+    acc: [Acc; FN],
+    j: usize,
+    y: *mut f32,
+    [tokens, n, stride]: [u32; 3],
+) {
+    for i in 0..FN {
+        for run in (0..8).step_by(ACC_RUN) {
+            let (t, at) = place_of::<FN, FT>(i, j, run);
+            let row = y.wrapping_add(t as usize * stride as usize);
+            if t < tokens {
+                // SAFETY: t < T, so the row is one of y's, 16-byte aligned where `stride` is a multiple of 4, one lane per element: point 1.
+                unsafe { write_run(row, at, n, stride.is_multiple_of(4), run_of(acc[i], run)) };
+            }
         }
-    });
+    }
 }
 
 /// Adds a tile's product to `y`.

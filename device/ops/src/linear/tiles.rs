@@ -16,11 +16,12 @@
 //! those of rows are applied to the sums at the end, and codes of 8 bits are exact.
 
 use amdgpu_target::gpu::{
-    Acc, B128, Fragment, barrier, item_idx, lane_idx, lds, lds_place_a, load_offset, store, wave_idx, wmma_bf16,
-    workgroup_x, workgroup_y,
+    Acc, B128, Fragment, IntAcc, barrier, item_idx, lane_idx, lds, lds_place_a, load_offset, store, wave_idx,
+    wmma_bf16, wmma_i8, workgroup_x, workgroup_y,
 };
 
 use super::outputs::{add, scale_rows, write};
+use super::multiply::{Floats, Multiply};
 use super::tile::WAVES;
 use crate::format::{Bf16, Format, Matrix, Scale};
 
@@ -52,10 +53,12 @@ struct Brought<const PW: usize, const PX: usize> {
 /// # Safety
 /// 1. `w` holds what [`Matrix`] says, `n` rows of each, `x` points to `tokens` row-major rows of as many bf16, 16-byte aligned; `n` and
 ///    `tokens` are 1 at least.
-/// 2. K is a multiple of 64, at least 64.  3. The launch gave the LDS of the tile and [`WAVES`] waves, which all come here together.
+/// 2. K is a multiple of 64, at least 64 (of 32 if [`Multiply::BYTES`], and steps are of 32).  3. The launch gave the LDS of the tile
+///    and [`WAVES`] waves, which all come here together.  4. `multiplier` holds what it says for each step and token.
 #[inline(always)]
 pub(super) unsafe fn product<
     F: Format,
+    M: Multiply,
     const FN: usize,
     const FT: usize,
     const PIECES: u32,
@@ -68,9 +71,11 @@ pub(super) unsafe fn product<
     n: u32,
     x: *const B128,
     tokens: u32,
+    multiplier: M,
 ) -> [[Acc; FT]; FN] {
     const {
         assert!((PIECES == 4 || PIECES == 8) && (AHEAD == 1 || AHEAD == 2));
+        assert!(!M::BYTES || PIECES == 4);
         assert!(PW * F::PIECES * 4 == FN * PIECES as usize && PX as u32 * 4 == FT as u32 * PIECES);
         assert!(!GATED || (FN == 4 && PIECES == 4 && F::PIECES == 1));
     };
@@ -143,6 +148,8 @@ pub(super) unsafe fn product<
     let mut odd = if AHEAD == 2 { bring(1.min(last)) } else { even };
     keep(0, even);
     even = bring(AHEAD.min(last));
+    // SAFETY: there is a step 0: point 4.
+    let mut factors = unsafe { multiplier.factors::<FT>(0) };
     // SAFETY: all waves are here: point 3.
     unsafe { barrier() };
     // The fragments of 16 of K, from the stage at `here`.
@@ -161,8 +168,23 @@ pub(super) unsafe fn product<
     };
     // What is in the stage at `$here`, of which the first fragments are read.
     macro_rules! multiply {
-        ($first:expr, $here:expr) => {
-            if busy {
+        ($first:expr, $here:expr, $factors:expr) => {
+            if busy && M::BYTES {
+                let both = [$first, fragments($here, 1)];
+                for i in 0..FN {
+                    // A row of fragments at a time: the sums of one wait for each other, those of several fill the time.
+                    let mut sums = [IntAcc::all(M::START); FT];
+                    for (a, b) in both {
+                        for j in 0..FT {
+                            // SAFETY: no lane has left and `busy` is uniform: all 32 are live.
+                            sums[j] = unsafe { wmma_i8(a[i], b[j], sums[j]) };
+                        }
+                    }
+                    for j in 0..FT {
+                        acc[i][j] = M::scaled::<FT>(sums[j], $factors, j, acc[i][j]);
+                    }
+                }
+            } else if busy {
                 let mut now = $first;
                 for s in 0..PIECES / 2 {
                     let (a, b) = now;
@@ -171,7 +193,7 @@ pub(super) unsafe fn product<
                     }
                     for i in 0..FN {
                         for j in 0..FT {
-                            // SAFETY: no lane has left and `busy` is uniform: all 32 are live.
+                            // SAFETY: as above.
                             acc[i][j] = unsafe { wmma_bf16(a[i], b[j], acc[i][j]) };
                         }
                     }
@@ -191,7 +213,10 @@ pub(super) unsafe fn product<
             if $step + AHEAD < last {
                 $next = bring($step + AHEAD + 1);
             }
-            multiply!(first, $here);
+            let now = factors;
+            // SAFETY: a step, and tokens below `tokens`: point 4.
+            factors = unsafe { multiplier.factors::<FT>(($step + 1).min(last)) };
+            multiply!(first, $here, now);
             if $step < last {
                 // SAFETY: the steps are the same for all waves.
                 unsafe { barrier() };
@@ -209,9 +234,9 @@ pub(super) unsafe fn product<
         step!(at + 1, stage, 0, even);
         at += 2;
     }
-    // K is a multiple of 64, so that only steps of 64 can be odd in number.
-    if PIECES == 8 && at == last {
-        multiply!(fragments(0, 0), 0);
+    // A row's bytes are a multiple of 128 for bf16, so that of its steps only those of 128 can be odd in number.
+    if (PIECES == 8 || M::BYTES) && at == last {
+        multiply!(fragments(0, 0), 0, factors);
     }
     acc
 }
@@ -240,7 +265,7 @@ pub(super) unsafe fn tile<
     let x = x.cast::<B128>().wrapping_add(t0 as usize * (w.k as usize / 8));
     let w = w.from_row(n0);
     // SAFETY: n0 < N and t0 < T by the grid, what is left of both is passed on: point 1.
-    let mut acc = unsafe { product::<F, FN, FT, PIECES, PW, PX, AHEAD, false>([w, w], n - n0, x, tokens - t0) };
+    let mut acc = unsafe { product::<F, Floats, FN, FT, PIECES, PW, PX, AHEAD, false>([w, w], n - n0, x, tokens - t0, Floats) };
     if F::ROW_SCALES {
         // SAFETY: `w` has as many rows: point 1.
         unsafe { scale_rows(&mut acc, w, n - n0) };

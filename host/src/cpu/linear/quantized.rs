@@ -8,8 +8,8 @@
 //! What is multiplied is exactly what [`Matrix::decode_row`] gives. One order of sums for all, as in [`super`]: the products of a lane in rising
 //! order, then the lanes. So a prompt gives the same bits in one chunk, in many, and token by token.
 //!
-//! Activations of 8 bits: each token's groups of 32 are rounded to −127 … 127 times their largest / 127, and weights stay codes. The products
-//! of such a group are whole numbers below 2²³, which f32 adds exactly: what is computed is the integer dot product, times both scales.
+//! Activations of 8 bits: each token's groups of 64 are rounded to −127 … 127 times their largest / 127, and weights stay codes. The products
+//! of 32 are whole numbers below 2²³, which f32 adds exactly: what is computed is the integer dot product, times both scales.
 
 use std::marker::PhantomData;
 
@@ -19,11 +19,11 @@ use rayon::prelude::*;
 use super::codes::{self, Bytes, Codes, Floats, Signed4, Unpacked, Unsigned4};
 use super::{Scratch, TASK_ROWS, TASK_TOKENS};
 use crate::cpu::prefetch;
-use crate::quant::{LEVEL_GROUPS, Matrix, Scheme};
+use crate::quant::{ACTIVATION_GROUP, Activations, LEVEL_GROUPS, Matrix, Scheme};
 
 /// Elements of a row that are unpacked at a time; every group divides it.
 pub(super) const SPAN: usize = 512;
-/// Elements of a group of activations; of weights only those of two levels have smaller ones.
+/// Elements whose products are summed before anything is scaled: the smallest groups but of weights of two levels.
 pub(super) const GROUP: usize = 32;
 /// Groups of a span.
 const GROUPS: usize = SPAN / GROUP;
@@ -33,16 +33,6 @@ const MOST_GROUPS: usize = SPAN / LEVEL_GROUPS[0];
 const ROWS: usize = 4;
 /// How many rows ahead memory is asked for.
 const AHEAD: usize = 2 * ROWS;
-
-/// What the activations are multiplied as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Activations {
-    /// f32, as they are.
-    #[default]
-    F32,
-    /// 8 bits with a scale per token and 32 elements.
-    Int8,
-}
 
 /// f32 that a token's activations take in the scratch, for inputs of `k` elements: themselves, and the sum and the scale of each group.
 pub fn token_elements(k: usize) -> usize {
@@ -58,7 +48,7 @@ pub fn linear(arch: Arch, w: &Matrix, activations: Activations, x: &[f32], y: &m
             run::<Bytes<false>>(arch, w, activations, x, y, scratch)
         }
         Scheme::Int8Min(_) | Scheme::Int8MinK(_) => run::<Bytes<true>>(arch, w, activations, x, y, scratch),
-        Scheme::Fp8 => run::<Floats>(arch, w, Activations::F32, x, y, scratch),
+        Scheme::Fp8 => run::<Floats>(arch, w, Activations::AsTheyAre, x, y, scratch),
         Scheme::Bf16 => unreachable!("bf16 has a product of its own"),
     }
 }
@@ -98,10 +88,11 @@ fn arrange(activations: Activations, whole: bool, x: &[f32], out: &mut [f32]) {
     let (sums, scales) = rest.split_at_mut(x.len() / GROUP);
     values.copy_from_slice(x);
     let groups = values.as_chunks_mut::<GROUP>().0.iter_mut();
-    for ((values, sum), scale) in groups.zip(sums).zip(scales) {
+    let shared = x.chunks(ACTIVATION_GROUP).flat_map(|x| std::iter::repeat_n(x, x.len() / GROUP));
+    for (((values, sum), scale), shared) in groups.zip(sums).zip(scales).zip(shared) {
         *scale = 1.0;
         if activations == Activations::Int8 {
-            *scale = values.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0;
+            *scale = shared.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0;
             for value in values.iter_mut() {
                 // A group of zeros has a scale of 0, and gives no number here.
                 let code = (*value / *scale).round_ties_even().clamp(-127.0, 127.0);

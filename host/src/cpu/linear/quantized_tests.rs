@@ -107,7 +107,7 @@ impl Case {
     /// Every output lies within the bound of any order of summation, each product and scale rounded once more.
     fn check(&self, tokens: usize) {
         let x: Vec<f32> = (0..tokens * self.k).map(|i| number(i + 77)).collect();
-        let y = self.product(Activations::F32, &x);
+        let y = self.product(Activations::AsTheyAre, &x);
         self.compare(&y, &x.iter().map(|x| f64::from(*x)).collect::<Vec<_>>(), tokens);
     }
 
@@ -160,7 +160,7 @@ fn every_route_and_its_edges_agree_with_f64() {
 fn a_token_gets_the_same_bits_alone_and_among_others() {
     let (n, k) = (37, 384);
     for scheme in schemes(k) {
-        for activations in [Activations::F32, Activations::Int8] {
+        for activations in [Activations::AsTheyAre, Activations::Int8] {
             let case = Case::new(scheme, n, k);
             let x: Vec<f32> = (0..19 * k).map(|i| number(i + 5)).collect();
             let together = case.product(activations, &x);
@@ -172,11 +172,11 @@ fn a_token_gets_the_same_bits_alone_and_among_others() {
 }
 
 #[test]
-fn activations_of_8_bits_are_rounded_by_groups_of_32() {
+fn activations_of_8_bits_are_rounded_by_groups_of_64() {
     let (n, k, tokens) = (7, 256, 5);
     let x: Vec<f32> = (0..tokens * k).map(|i| number(i + 11) * if i / 32 % 8 == 3 { 0.0 } else { 1.0 }).collect();
     let rounded: Vec<f64> = x
-        .chunks_exact(32)
+        .chunks_exact(64)
         .flat_map(|group| {
             let scale = group.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0;
             group.iter().map(move |x| {
@@ -189,7 +189,7 @@ fn activations_of_8_bits_are_rounded_by_groups_of_32() {
         let y = case.product(Activations::Int8, &x);
         match scheme {
             // Floats are multiplied with the activations as they are.
-            Scheme::Fp8 => assert_eq!(y, case.product(Activations::F32, &x)),
+            Scheme::Fp8 => assert_eq!(y, case.product(Activations::AsTheyAre, &x)),
             _ => case.compare(&y, &rounded, tokens),
         }
     }
@@ -207,7 +207,7 @@ fn what_is_multiplied_is_what_a_row_decodes_to() {
         for at in (0..k).step_by(7) {
             let mut x = vec![0.0; k];
             x[at] = 1.0;
-            let y = case.product(Activations::F32, &x);
+            let y = case.product(Activations::AsTheyAre, &x);
             for (i, y) in y.iter().enumerate() {
                 w.decode_row(i, &mut row);
                 assert_eq!(*y, row[at], "{scheme}: element {at} of row {i}");
