@@ -86,6 +86,11 @@ if wanted bench; then
             bench "tg128_d512_${plan}_$quant" -p 0 -n 128 -d 512 --plan "$plan" --quant "$quant"
         done
     done
+    # Both sides in 8 bits, beside the same weights with activations as they are.
+    for tokens in 512 2048; do
+        bench "pp${tokens}_int8_again" -p "$tokens" -n 0 --quant int8
+        bench "pp${tokens}_int8_activations" -p "$tokens" -n 0 --quant int8 --activations int8
+    done
     kill "$sampler" 2>/dev/null
 fi
 if wanted peers; then

@@ -36,6 +36,16 @@ const fn quantized(kernel: &'static str, vgprs: u64, scalars_in_lanes: u64) -> B
 const WMMA: &str = "v_wmma_f32_16x16x16_bf16";
 const TILED: &[&str] =
     &[WMMA, "global_load_b128", "global_store_b128", "ds_load_b128", "ds_store_b128", "s_barrier_signal"];
+/// The same with bytes in LDS; the sums of a group become f32 by what shares its cycle.
+const TILED_BYTES: &[&str] = &[
+    "v_wmma_i32_16x16x16_iu8",
+    "v_dual_add_f32",
+    "global_load_b128",
+    "global_store_b128",
+    "ds_load_b128",
+    "ds_store_b128",
+    "s_barrier_signal",
+];
 const FLASH: &[&str] = &[WMMA, "v_exp_f32", "v_permlanex16_b32", "global_load_b128", "global_store_b128", "v_rcp_f32"];
 
 const STREAM: &[&str] =
@@ -80,6 +90,9 @@ const BUDGETS: &[Budget] = &[
     row("linear_int8_n64_t64", 168, TILED),
     row("linear_int8_n128_t64", 192, TILED),
     row("linear_int8_n128_t128", 240, TILED),
+    row("quantize_bf16_i8", 32, &["global_load_b128", "v_max_u32_dpp", "v_rcp_f32"]),
+    row("linear_w8a8_n64_t64", 144, TILED_BYTES),
+    row("linear_w8a8_n128_t64", 240, TILED_BYTES),
     row("linear_int8g_n64_t64", 168, TILED),
     row("linear_int8g_n128_t64", 192, TILED),
     row("linear_int8g_n128_t128", 240, TILED),

@@ -174,3 +174,49 @@ fn quantized_tiles_read_codes_once_per_tile_across_and_meet_no_bank_twice() {
         }
     }
 }
+
+/// Bytes by bytes: half of what bf16 brings and keeps in LDS, half the cycles of its matrix instructions, and beside them what turns the sums of
+/// each group into f32.
+#[test]
+fn tiles_of_bytes_take_half_of_all_that_tiles_of_bf16_take() {
+    let (machine, [w, x, y, scales]) = machine();
+    let [tokens, rows, depth] = [T, N, K].map(u64::from);
+    // Behind the scales of W's rows those of x.
+    let x_scales = scales + rows * 4;
+    let args = linear::w8a8::Args { codes: w, scales, x, x_scales, y, tokens: T, n: N, k: K, pad: 0 };
+    for (index, tile) in [Tile::N64T64, Tile::N128T64].into_iter().enumerate() {
+        let what = linear::w8a8::NAMES[index];
+        let geometry = linear::w8a8::geometry(tile, T, N);
+        let profile = machine.profile_ours(what, geometry, &args);
+        let Counted { stats, tile: [n, t, _], .. } = count(&machine, what, geometry, tile, &args);
+        let counters = stats.counters.as_deref().expect("counted");
+        let workgroups = rows / n * (tokens / t);
+        let brought = workgroups * (n + t) * depth;
+        assert_eq!(counters.loads.bytes_by_width[crate::width(16)], brought, "{what}: codes by b128");
+        // A lane holds sums of one token of each fragment, and of eight rows; the last step's scales are asked for twice.
+        let by_token = workgroups * WAVES * 32 * (t / 32) * (depth / 64 + 1) * 4;
+        let by_row = workgroups * WAVES * 32 * (n / 32) * 8 * 4;
+        assert_eq!(counters.loads.bytes, brought + by_token + by_row, "{what}: bytes asked");
+        let fragments = (n + t) / 2 / 16;
+        let read = workgroups * WAVES * depth / 32 * fragments * 512;
+        assert_eq!(counters.lds.bytes, brought + read, "{what}: LDS bytes");
+        assert_eq!((counters.lds.conflicts_mod32(), counters.lds.conflicts_mod64()), (0, 0), "{what}: bank conflicts");
+        let wmma = rows * tokens * depth / 4096;
+        assert_eq!((stats.count(Class::Wmma), counters.wmma_cycles), (wmma, 8 * wmma), "{what}: matrix instructions");
+        assert_eq!(counters.stores.bytes_by_width[crate::width(16)], rows * tokens * 4, "{what}: stored by b128");
+        assert_eq!(counters.scratch_load_bytes + counters.scratch_store_bytes, 0, "{what}: spills");
+
+        // Of a SIMD's time, what the same tile takes whose LDS holds bf16, made of the same codes or loaded.
+        let names = linear::quantized::names(Stored::Int8).expect("a quantized format");
+        let codes =
+            linear::quantized::Args { codes: w, scales, minimums: scales, x, y, tokens: T, n: N, k: K, group_log2: 0 };
+        let geometry = linear::geometry_tile(tile, T, N);
+        let bf16 = linear::Args { w, x, y, tokens: T, n: N, k: K, pad: 0 };
+        let cycles = |profile: &emulator::roofline::Profile| profile.estimate.valu_s + profile.estimate.wmma_s;
+        let by_codes = cycles(&machine.profile_ours(names.tiles[tile as usize], geometry, &codes));
+        let by_bf16 = cycles(&machine.profile_ours(linear::name_tile(tile), geometry, &bf16));
+        let ratios = [by_codes, by_bf16].map(|other| cycles(&profile) / other);
+        println!("{what}: {ratios:.3?} of the SIMD's cycles that codes to bf16 and bf16 take");
+        assert!(ratios[0] < 0.62 && ratios[1] < 0.82, "{what}: {ratios:?}");
+    }
+}

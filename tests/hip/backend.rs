@@ -15,7 +15,7 @@ use zynfer::model::forward::forward;
 use zynfer::model::memory::NoRoom;
 use zynfer::model::ops::{Act, Ops, TensorId};
 use zynfer::model::weights::{Dtype, TensorSource, TensorSpec, TensorView, Weights};
-use zynfer::quant::Scheme;
+use zynfer::quant::{Activations, Scheme};
 
 fn config() -> ModelConfig {
     ModelConfig {
@@ -59,6 +59,7 @@ fn options(context_len: usize) -> Options {
         context_len,
         max_chunk: 8,
         kv: gpu::plan::KV,
+        activations: Activations::AsTheyAre,
         gemm: Gemm::Fast,
         attention: Rung::Fast,
         hip_library: None,
@@ -335,6 +336,7 @@ fn rungs_and_chunks_agree_and_a_repeat_gives_the_same_bits() {
     let fast = Options {
         context_len: 40,
         kv: gpu::plan::KV,
+        activations: Activations::AsTheyAre,
         max_chunk: 64,
         gemm: Gemm::Fast,
         attention: Rung::Fast,

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use zynfer::gpu::code_object::IMAGE;
-use zynfer::hip::kernels::{Gemm, Kernels, KvCache, LaunchError};
+use zynfer::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Matrix};
 use zynfer::hip::{Buffer, Context, Event, Search, Span, SpanError, Stream, devices};
+use zynfer::quant::Scheme;
 
 fn context() -> Arc<Context> {
     let library = Search::emulator().open().expect("cargo builds the emulator's library with this test");
@@ -128,6 +129,9 @@ fn operations_refuse_what_breaks_a_contract_and_say_both_numbers() {
     let (keys, values) = (s(32 * 64 * 2), s(32 * 64 * 2));
     let cache = KvCache { keys: &keys, values: &values, kv_heads: 1, head_dim: 64, capacity: 32 };
     let kv = s(64 * 4 * 4);
+    // One row of 64 codes and, from the next multiple of 256 on, its scale.
+    let row = s(260);
+    let int8 = Matrix { span: &row, scheme: Scheme::Int8Row };
     let refused: Vec<(Result<(), LaunchError>, &[&str])> = vec![
         (kernels.rmsnorm(&stream, &x, &w, &y, [2, 63], 1e-6), &["hidden size", "63", "64"]),
         (kernels.rmsnorm(&stream, &x, &w, &y, [3, 64], 1e-6), &["x [3, 64]", "768", "512"]),
@@ -149,6 +153,13 @@ fn operations_refuse_what_breaks_a_contract_and_say_both_numbers() {
         ),
         (kernels.linear(&stream, &w, &w, &y, [1, usize::MAX, 64], Gemm::Fast), &["N is 18446744073709551615"]),
         (kernels.linear(&stream, &w, &w, &y, [1, 1 << 31, 1 << 31], Gemm::Fast), &["weight", "bytes"]),
+        (kernels.quantize(&stream, &x, &y, [1, 96]), &["K is 96", "multiple of 64"]),
+        (kernels.quantize(&stream, &x, &s(135), [2, 64]), &["8-bit activations", "136", "135"]),
+        (kernels.quantize(&stream, &part(0, 256), &part(128, 256), [2, 64]), &["overlap"]),
+        (kernels.linear_w8a8(&stream, (&w).into(), &x, &y, [2, 1, 64]), &["the weight is bf16, int8 is needed"]),
+        (kernels.linear_w8a8(&stream, int8, &s(135), &y, [2, 1, 64]), &["8-bit activations", "136", "135"]),
+        (kernels.linear_w8a8(&stream, int8, &x, &s(4), [2, 1, 64]), &["y [2, 1]", "8", "4"]),
+        (kernels.linear_w8a8(&stream, int8, &x, &y, [2, 2, 64]), &["weight in int8", "264", "260"]),
         (kernels.head_norm(&stream, &x, &w, [2, 96], 1e-6), &["head_dim 96", "64 and 128"]),
         (kernels.rope(&stream, &x, &s(8 * 64 * 4), [2, 1, 64], 7), &["2 tokens from position 7", "holds 8"]),
         (kernels.rope(&stream, &x, &s(8 * 64 * 4), [1, 1, 64], usize::MAX), &["holds 8"]),

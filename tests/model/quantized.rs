@@ -10,7 +10,7 @@ use zynfer::{
     gpu::{self, GpuKind, Options},
     hip::decode::DecodePlan,
     model::{config::ModelConfig, random::RandomModel, weights::Weights},
-    quant::{Recipe, Scheme},
+    quant::{Activations, Recipe, Scheme},
 };
 use zynfer_tests::card_too;
 use zynfer_tests::tolerances::{GPU_LOGIT_COSINE, GPU_TOP1_GAP, cosine};
@@ -159,6 +159,84 @@ fn rows_longer_than_a_step_are_whole_in_every_format() {
                 assert!(found >= GPU_LOGIT_COSINE, "{what}: cosine {found}");
             }
         }
+    }
+}
+
+/// Prompts with activations rounded to 8 bits, of a model of int8 and of one that has other matrices beside: not what the same card makes of them as
+/// they are, and what the CPU makes of rounded ones.
+#[test]
+fn rounded_activations_say_what_the_cpu_says() {
+    let int8 = Recipe::new(Scheme::Int8Row);
+    let mixed = Recipe::new(Scheme::Int8Row).keep("attn_v=bf16,up=int4:64").unwrap();
+    for recipe in [&int8, &mixed] {
+        let artifact = quantized(cpu::TINY, recipe);
+        let (config, weights) = (artifact.config(), Weights::new(artifact.config()));
+        let (cases, _) = golden::read(&cpu::fixture(cpu::TINY), config.vocab_size);
+        let rounded = CpuOptions { activations: Activations::Int8, ..CpuOptions::new(256) };
+        let mut reference = cpu::engine(&artifact, rounded);
+        for kind in kinds() {
+            let options = Options { activations: Activations::Int8, ..Options::new(256).unwrap() };
+            let opened = gpu::open(kind, "auto", config, &weights, &artifact, &options).unwrap();
+            let mut engine = Engine::new(opened.ops, weights.clone(), config, []).unwrap();
+            let mut plain = gpu_engine(kind, &artifact, None);
+            for case in cases.iter().filter(|case| case.ids.len() > 1).take(3) {
+                let [found, expected, as_they_are] = [&mut engine, &mut reference, &mut plain]
+                    .map(|engine| engine.last_logits(&case.ids).unwrap().to_vec());
+                let what = format!("{} ids, {}", case.ids.len(), kind.name());
+                let cosine = cosine(&found, &expected);
+                println!("{what}: cosine {cosine:.6}");
+                assert!(cosine >= GPU_LOGIT_COSINE, "{what}: cosine {cosine}");
+                assert!(found != as_they_are, "{what}: nothing is rounded");
+            }
+        }
+    }
+}
+
+/// The same of rows that are an odd number of groups, of one layer: random weights amplify a code that is rounded the other way.
+#[test]
+fn rounded_activations_of_an_odd_number_of_groups_say_what_the_cpu_says() {
+    let config = ModelConfig {
+        hidden_size: 576,
+        intermediate_size: 1600,
+        num_hidden_layers: 1,
+        num_attention_heads: 9,
+        num_key_value_heads: 3,
+        head_dim: 64,
+        vocab_size: 200,
+        ..ModelConfig::published("qwen3-0.6b").expect("a published shape")
+    };
+    let weights = Weights::new(&config);
+    let mut source = RandomModel::new(&weights, 11);
+    source.quantize(Scheme::Int8Row).unwrap();
+    let source = Arc::new(source);
+    let rounded = CpuOptions { activations: Activations::Int8, ..CpuOptions::new(128) };
+    let backend = CpuBackend::new(&config, &weights, source.clone(), rounded).unwrap();
+    let mut reference = Engine::new(Box::new(backend), weights.clone(), &config, []).unwrap();
+    let prompt: Vec<u32> = (0..70).map(|i| i * 31 % 200).collect();
+    let expected = reference.last_logits(&prompt).unwrap().to_vec();
+    for kind in kinds() {
+        let options = Options { activations: Activations::Int8, ..Options::new(128).unwrap() };
+        let opened = gpu::open(kind, "auto", &config, &weights, source.as_ref(), &options).unwrap();
+        let mut engine = Engine::new(opened.ops, weights.clone(), &config, []).unwrap();
+        let cosine = cosine(engine.last_logits(&prompt).unwrap(), &expected);
+        println!("{}: cosine {cosine:.6}", kind.name());
+        assert!(cosine >= GPU_LOGIT_COSINE, "{}: cosine {cosine}", kind.name());
+    }
+}
+
+/// What `--activations int8` would change nothing of is refused.
+#[test]
+fn rounded_activations_without_an_int8_matrix_are_refused() {
+    for scheme in [Scheme::Int8(32), Scheme::Fp8] {
+        let artifact = quantized(cpu::TINY, &Recipe::new(scheme));
+        let weights = Weights::new(artifact.config());
+        let options = Options { activations: Activations::Int8, ..Options::new(64).unwrap() };
+        let opened = gpu::open(GpuKind::Emulator, "auto", artifact.config(), &weights, &artifact, &options);
+        let error = opened.map(|opened| opened.notes).expect_err("it opened").to_string();
+        assert_eq!(
+            error,
+            "--activations int8: the GPU kernels round what int8 matrices with a scale per row are multiplied with, and the model has none"
+        );
     }
 }
 

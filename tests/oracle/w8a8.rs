@@ -4,7 +4,7 @@
 const GROUP: usize = 64;
 
 /// Judges the codes `[T, K]` and scales `[K/64, T]` of `x` `[T, K]`, all numbers: the scale is the largest magnitude / 127, each code the
-/// nearest whole number of scales. What is wrong first, if anything is.
+/// nearest whole number of scales, as near as a reciprocal of one unit in the last place and two more roundings know it. What is wrong first, if anything is.
 pub fn judge_rounding(x: &[f64], k: usize, codes: &[i8], scales: &[f32]) -> Result<(), String> {
     let tokens = x.len() / k;
     if codes.len() != x.len() || scales.len() != tokens * (k / GROUP) {
@@ -20,7 +20,7 @@ pub fn judge_rounding(x: &[f64], k: usize, codes: &[i8], scales: &[f32]) -> Resu
         }
         for (i, (&x, &code)) in x.iter().zip(codes).enumerate() {
             let exact = if most < 1e-30 { 0.0 } else { x / most * 127.0 };
-            if (f64::from(code) - exact).abs() > 0.5 + 2f64.powi(-16) {
+            if (f64::from(code) - exact).abs() > 0.5 + 2f64.powi(-14) {
                 return Err(format!("{place}: code {code} of element {i}, {x} is {exact} scales"));
             }
         }

@@ -10,7 +10,7 @@ use zynfer::{
     cpu::{CpuBackend, CpuOptions},
     engine::{Engine, Flow, windows::Windows},
     model::weights::Weights,
-    quant::Recipe,
+    quant::{Activations, Recipe},
 };
 use zynfer_tests::fixtures::{fixture, read};
 

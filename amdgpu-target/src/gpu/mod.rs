@@ -17,10 +17,10 @@ mod reduce;
 pub use grid::GridBarrier;
 pub use lds::lds;
 pub use machine::{
-    ACC_COLUMNS, ACC_RUN, Acc, Fragment, IntAcc, Shared, acc_across_rows, acc_column, acc_column_of, acc_column_sums, acc_row,
-    acc_to_array, int_acc_to_array, barrier, end_wave, item_idx, lane_idx, lane_value, lds_place_a, other_half, pair_chunk,
-    pair_half_rows, pair_operand_row, pair_row, schedule_fence, store_run, store_run_bf16, unpack_fp8, wave_idx,
-    wave_max_u64, wave_uniform, wmma_bf16, wmma_i8, workgroup_x, workgroup_y, workgroup_z,
+    ACC_COLUMNS, ACC_RUN, Acc, Fragment, IntAcc, Shared, acc_across_rows, acc_column, acc_column_of, acc_column_sums,
+    acc_row, acc_to_array, barrier, end_wave, int_acc_to_array, item_idx, lane_idx, lane_value, lds_place_a,
+    other_half, pair_chunk, pair_half_rows, pair_operand_row, pair_row, schedule_fence, store_run, store_run_bf16,
+    unpack_fp8, wave_idx, wave_max_u64, wave_uniform, wmma_bf16, wmma_i8, workgroup_x, workgroup_y, workgroup_z,
 };
 pub use math::{LOG2_E, divide, exp2, fma, max, rcp, rsq, silu, sqrt};
 pub use memory::{

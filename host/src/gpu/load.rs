@@ -215,7 +215,9 @@ pub enum OpenError {
     #[error(transparent)]
     Weight(#[from] WeightError),
     /// `--activations int8` without a matrix that it concerns.
-    #[error("--activations int8: the GPU kernels round what int8 matrices with a scale per row are multiplied with, and the model has none")]
+    #[error(
+        "--activations int8: the GPU kernels round what int8 matrices with a scale per row are multiplied with, and the model has none"
+    )]
     NothingRounded,
     /// `--activations int8` with products that are there to be compared.
     #[error("--activations int8: only ZYNFER_GEMM=fast rounds activations")]

@@ -260,7 +260,8 @@ mod tests {
 
     fn plan(config: &ModelConfig, context: usize, chunk: usize) -> Result<Plan, PlanError> {
         let weights = Weights::new(config);
-        let options = Options { context_len: context, max_chunk: chunk, ..Options::new(context).expect("no variables") };
+        let options =
+            Options { context_len: context, max_chunk: chunk, ..Options::new(context).expect("no variables") };
         Plan::new(config, &weights, &vec![Scheme::Bf16; weights.specs().len()], &options)
     }
 

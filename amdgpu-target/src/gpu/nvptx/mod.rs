@@ -19,8 +19,8 @@ pub(super) use lane::{reduce, reduce_group};
 pub use math::unpack_fp8;
 pub use mma::{
     ACC_COLUMNS, ACC_RUN, Acc, Fragment, IntAcc, acc_across_rows, acc_column, acc_column_of, acc_column_sums, acc_row,
-    acc_to_array, int_acc_to_array, lds_place_a, pair_chunk, pair_half_rows, pair_operand_row, pair_row, store_run, store_run_bf16,
-    wmma_bf16, wmma_i8,
+    acc_to_array, int_acc_to_array, lds_place_a, pair_chunk, pair_half_rows, pair_operand_row, pair_row, store_run,
+    store_run_bf16, wmma_bf16, wmma_i8,
 };
 pub(super) use sync::pause;
 pub use sync::{barrier, end_wave, schedule_fence};

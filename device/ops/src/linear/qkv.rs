@@ -93,7 +93,9 @@ mod kernel {
         let w = Matrix::bf16(w, k).from_row(n0);
         let x = x.cast::<B128>().wrapping_add(t0 as usize * (k as usize / 8));
         // SAFETY: n0 is below the matrix's rows and t0 < T by the grid, what is left of both is passed on: point 1.
-        let acc = unsafe { product::<Bf16, Floats, 4, FT, 4, 4, PX, AHEAD, false>([w, w], rows - n0, x, tokens - t0, Floats) };
+        let acc = unsafe {
+            product::<Bf16, Floats, 4, FT, 4, 4, PX, AHEAD, false>([w, w], rows - n0, x, tokens - t0, Floats)
+        };
         let y = y.wrapping_add(t0 as usize * rows as usize + n0 as usize);
         // SAFETY: the same corner of the matrix's output; tiles do not overlap.
         unsafe { write::<4, FT>(&acc, y, tokens - t0, rows - n0, rows) };

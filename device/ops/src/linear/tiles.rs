@@ -20,8 +20,8 @@ use amdgpu_target::gpu::{
     wmma_bf16, wmma_i8, workgroup_x, workgroup_y,
 };
 
-use super::outputs::{add, scale_rows, write};
 use super::multiply::{Floats, Multiply};
+use super::outputs::{add, scale_rows, write};
 use super::tile::WAVES;
 use crate::format::{Bf16, Format, Matrix, Scale};
 
@@ -265,7 +265,8 @@ pub(super) unsafe fn tile<
     let x = x.cast::<B128>().wrapping_add(t0 as usize * (w.k as usize / 8));
     let w = w.from_row(n0);
     // SAFETY: n0 < N and t0 < T by the grid, what is left of both is passed on: point 1.
-    let mut acc = unsafe { product::<F, Floats, FN, FT, PIECES, PW, PX, AHEAD, false>([w, w], n - n0, x, tokens - t0, Floats) };
+    let mut acc =
+        unsafe { product::<F, Floats, FN, FT, PIECES, PW, PX, AHEAD, false>([w, w], n - n0, x, tokens - t0, Floats) };
     if F::ROW_SCALES {
         // SAFETY: `w` has as many rows: point 1.
         unsafe { scale_rows(&mut acc, w, n - n0) };

@@ -3,11 +3,8 @@
 use half::f16;
 use pulp::Arch;
 
-use super::{
-    Scratch,
-    quantized::{Activations, linear},
-};
-use crate::quant::{Matrix, Scheme, fp8};
+use super::{Scratch, quantized::linear};
+use crate::quant::{Activations, Matrix, Scheme, fp8};
 
 /// Numbers that vary in sign, size and last bits, from an integer mix.
 fn number(i: usize) -> f32 {
