@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use device_ops::linear::w8a8;
 use zynfer::gpu::code_object;
 use zynfer::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Matrix};
 use zynfer::hip::{Buffer, Context, Event, HipError, Search, Selector, Span, Stream, choose, devices};
@@ -93,6 +94,37 @@ fn linear<'a>(card: &'a Card, scheme: Scheme, t: usize, n: usize, k: usize) -> R
         launch: Box::new(move |i| {
             let w = Matrix { span: &w[i % w.len()], scheme };
             card.kernels.linear(&card.stream, w, &x, &y, [t, n, k], Gemm::Fast)
+        }),
+    })
+}
+
+/// Bytes of activations of 8 bits with their scales.
+fn rounded_bytes(t: usize, k: usize) -> usize {
+    w8a8::bytes(t as u64, k as u64).iter().sum::<u64>() as usize
+}
+
+fn quantize<'a>(card: &'a Card, t: usize, k: usize) -> Result<Case<'a>> {
+    let bytes = rounded_bytes(t, k);
+    let (x, out) = (card.buffer(t * k * 2)?, card.buffer(bytes)?);
+    Ok(Case {
+        name: format!("quantize T {t} K {k}"),
+        bytes: (2 * t * k + bytes) as f64,
+        operations: 3.0 * (t * k) as f64,
+        launch: Box::new(move |_| card.kernels.quantize(&card.stream, &x, &out, [t, k])),
+    })
+}
+
+fn linear_w8a8<'a>(card: &'a Card, t: usize, n: usize, k: usize) -> Result<Case<'a>> {
+    let scheme = Scheme::Int8Row;
+    let (stored, rounded) = (scheme.layout(&[n, k])?.bytes, rounded_bytes(t, k));
+    let (w, x, y) = (card.rotating(stored)?, card.buffer(rounded)?, card.buffer(t * n * 4)?);
+    Ok(Case {
+        name: format!("linear w8a8 T {t} N {n} K {k}"),
+        bytes: (stored + rounded + 4 * t * n) as f64,
+        operations: 2.0 * (t * n * k) as f64,
+        launch: Box::new(move |i| {
+            let w = Matrix { span: &w[i % w.len()], scheme };
+            card.kernels.linear_w8a8(&card.stream, w, &x, &y, [t, n, k])
         }),
     })
 }
@@ -241,6 +273,13 @@ fn run() -> Result<()> {
         measure(linear(&card, scheme, 1, VOCAB, HIDDEN))?;
         measure(linear(&card, scheme, CONTEXT, INTERMEDIATE, HIDDEN))?;
     }
+    // Both sides in 8 bits beside codes that become bf16, at all shapes of a layer, and what rounding costs.
+    for (n, k) in [(width, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, width), (INTERMEDIATE, HIDDEN), (HIDDEN, INTERMEDIATE)] {
+        measure(linear(&card, Scheme::Int8Row, CONTEXT, n, k))?;
+        measure(linear_w8a8(&card, CONTEXT, n, k))?;
+    }
+    measure(quantize(&card, CONTEXT, HIDDEN))?;
+    measure(quantize(&card, CONTEXT, INTERMEDIATE))?;
     measure(attention(&card, 1, CONTEXT))?;
     measure(attention(&card, CONTEXT, 0))?;
     measure(argmax(&card))?;
