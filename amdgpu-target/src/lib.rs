@@ -33,7 +33,7 @@ mod launch;
 mod number;
 
 pub use launch::{Geometry, GeometryError};
-pub use number::{bf16_to_f32, f32_to_bf16, fp8_to_f32, number_to_bf16};
+pub use number::{bf16_to_f32, f32_to_bf16, fp8_to_f32, number_to_bf16, number_to_fp8};
 
 /// Values of `CARGO_CFG_TARGET_ARCH` for which kernels exist: a build script turns them into `cfg(gpu)`.
 pub const GPU_ARCHES: &[&str] = &["amdgpu", "nvptx64"];

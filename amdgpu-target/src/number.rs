@@ -34,6 +34,20 @@ pub const fn fp8_to_f32(code: u8) -> f32 {
     f32::from_bits(value.to_bits() | (code & 0x80) << 24 | no_number)
 }
 
+/// The nearest OCP e4m3fn of a number, of two as near the even one; what is larger than 448 becomes 448. A NaN may come out as any code.
+#[inline(always)]
+pub const fn number_to_fp8(x: f32) -> u8 {
+    let sign = (x.to_bits() >> 24 & 0x80) as u8;
+    let magnitude = x.to_bits() & 0x7fff_ffff;
+    let most = 448f32.to_bits();
+    let magnitude = if magnitude > most { most } else { magnitude };
+    // Below 2^-6 codes are steps of 2^-9: added to 2^14 they stand in the lowest bits, rounded as the sum is.
+    let small = (f32::from_bits(magnitude) + 16384.0).to_bits().wrapping_sub(16384f32.to_bits());
+    // Above, 20 bits of mantissa go, rounded to even, and the bias goes from 127 to 7.
+    let large = (magnitude + 0x7_ffff + (magnitude >> 20 & 1) >> 20).wrapping_sub(120 << 3);
+    sign | if magnitude < 0x3c80_0000 { small } else { large } as u8
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +94,27 @@ mod tests {
                     "{code:#04x}: {got}, {want}"
                 );
             }
+        }
+    }
+
+    /// Every code comes back from its value; between neighbours the nearer one comes, at the middle the even one.
+    #[test]
+    fn e4m3_rounds_to_the_nearest() {
+        for code in 0..0x7e {
+            let (low, high) = (fp8_to_f32(code), fp8_to_f32(code + 1));
+            let middle = f32::midpoint(low, high);
+            for (x, want) in [
+                (low, code),
+                (high, code + 1),
+                (f32::from_bits(middle.to_bits() - 1), code),
+                (f32::from_bits(middle.to_bits() + 1), code + 1),
+                (middle, code + code % 2),
+            ] {
+                assert_eq!((number_to_fp8(x), number_to_fp8(-x)), (want, want | 0x80), "{x}");
+            }
+        }
+        for x in [449.0, 1e30, f32::INFINITY] {
+            assert_eq!((number_to_fp8(x), number_to_fp8(-x)), (0x7e, 0xfe));
         }
     }
 }

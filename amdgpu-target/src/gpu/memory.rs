@@ -128,6 +128,14 @@ pub fn f16_to_f32(bits: u16) -> f32 {
     f16::from_bits(bits) as f32
 }
 
+/// The IEEE half nearest to `x`, ties to even, in plain bits; what is finite and beyond ±65504 becomes ±65504.
+#[inline(always)]
+pub fn f32_to_f16(x: f32) -> u16 {
+    let half = (x as f16).to_bits();
+    let overflown = half & 0x7fff == 0x7c00 && x.to_bits() & 0x7fff_ffff != 0x7f80_0000;
+    if overflown { half - 1 } else { half }
+}
+
 /// A dword of two bf16, `lo` at the lower address.
 #[inline(always)]
 pub fn pack_bf16(lo: f32, hi: f32) -> u32 {

@@ -24,7 +24,7 @@ pub use machine::{
 };
 pub use math::{LOG2_E, divide, exp2, fma, max, rcp, rsq, silu, sqrt};
 pub use memory::{
-    B64, B128, bf16x4, bf16x8, bf16x8_exact, bf16x8_number, f16_to_f32, load, load_f32x2, load_f32x4, load_offset,
-    pack_bf16, store, store_f32x2, store_f32x4, unpack_bf16,
+    B64, B128, bf16x4, bf16x8, bf16x8_exact, bf16x8_number, f16_to_f32, f32_to_f16, load, load_f32x2, load_f32x4,
+    load_offset, pack_bf16, store, store_f32x2, store_f32x4, unpack_bf16,
 };
-pub use reduce::{group_max_u32, group_sum, wave_max, wave_sum};
+pub use reduce::{group_max_u32, group_sum, wave_max, wave_max_u32, wave_sum};

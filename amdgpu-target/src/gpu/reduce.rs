@@ -25,3 +25,9 @@ pub fn group_max_u32<const LANES: u32>(x: u32) -> u32 {
 pub fn wave_max(x: f32) -> f32 {
     f32::from_bits(reduce(x.to_bits(), |a, b| super::max(f32::from_bits(a), f32::from_bits(b)).to_bits()))
 }
+
+/// Largest integer of the wave; every lane gets it.
+#[inline(always)]
+pub fn wave_max_u32(x: u32) -> u32 {
+    reduce(x, |a, b| a.max(b))
+}
