@@ -47,6 +47,21 @@ const TILED_BYTES: &[&str] = &[
     "s_barrier_signal",
 ];
 const FLASH: &[&str] = &[WMMA, "v_exp_f32", "v_permlanex16_b32", "global_load_b128", "global_store_b128", "v_rcp_f32"];
+/// What writes a cache in formats, and what reads one.
+const CODED: &[&str] =
+    &["global_load_b64", "global_store_b32", "global_store_b16", "global_store_b8", "v_permlanex16_b32", "v_rcp_f32"];
+const FLASH_FORMATS: &[&str] = &[
+    WMMA,
+    "v_exp_f32",
+    "v_permlanex16_b32",
+    "global_load_b128",
+    "global_load_b64",
+    "global_store_b128",
+    "v_cvt_f32_i32",
+    "v_cvt_f32_f16",
+    "v_cvt_pk_f32_fp8",
+    "v_rcp_f32",
+];
 
 const STREAM: &[&str] =
     &["global_load_b128", "buffer_load_b128", "buffer_atomic_add_u32", "s_sleep 1", "ds_load_b128", "v_rsq_f32"];
@@ -121,6 +136,16 @@ const BUDGETS: &[Budget] = &[
     row("attention_prefill_bf16_d128", 168, FLASH),
     row("attention_decode_bf16_d64", 120, FLASH),
     row("attention_decode_bf16_d128", 168, FLASH),
+    row("kv_append_formats_d64", 32, CODED),
+    row("kv_append_formats_d128", 32, CODED),
+    row("prepare_heads_formats_d64", 48, CODED),
+    row("prepare_heads_formats_d128", 48, CODED),
+    row("attention_plain_formats_d64", 48, &["v_exp_f32", "v_permlanex16_b32", "v_cvt_f32_f16", "v_cvt_f32_i32"]),
+    row("attention_plain_formats_d128", 48, &["v_exp_f32", "v_permlanex16_b32", "v_cvt_f32_f16", "v_cvt_f32_i32"]),
+    row("attention_prefill_formats_d64", 144, FLASH_FORMATS),
+    row("attention_prefill_formats_d128", 192, FLASH_FORMATS),
+    row("attention_decode_formats_d64", 144, FLASH_FORMATS),
+    row("attention_decode_formats_d128", 192, FLASH_FORMATS),
     row("swiglu_f32_bf16", 32, &["global_load_b128", "v_exp_f32", "v_rcp_f32"]),
     row("residual_add_f32", 24, &["global_load_b128", "global_store_b128"]),
     row("decode_attention_d64", 144, DECODE),

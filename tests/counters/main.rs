@@ -4,6 +4,7 @@
 
 mod decode;
 mod gemv;
+mod kv;
 mod machine;
 mod prefill;
 mod top_k;

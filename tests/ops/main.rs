@@ -9,6 +9,7 @@ mod elementwise;
 mod embed;
 mod hip;
 mod kv_append;
+mod kv_formats;
 mod linear;
 mod machine;
 mod norms;

@@ -7,6 +7,7 @@ pub mod bias_add;
 pub mod embed;
 pub mod head_norm;
 pub mod kv_append;
+pub mod kv_formats;
 pub mod linear;
 pub mod quantized;
 pub mod residual_add;

@@ -4,9 +4,10 @@
 //! [`swiglu`], [`linear`] (down), [`residual_add`]; at the end [`rmsnorm`], [`linear`] (lm_head), [`argmax`] or [`top_k`].
 //! Several tokens take several of these at once: [`linear::qkv`], [`prepare_heads`] (both norms, where there are any, rotations and the append),
 //! [`linear::gated`] (gate, up, SwiGLU), and products that add to the residual stream.
-//! [`decode`] is all of it for one token, fused. [`format`] says what the codes of quantized weights mean.
+//! [`decode`] is all of it for one token, fused. [`format`] says what the codes of quantized weights mean, [`kv_formats`] what
+//! those of a KV cache do, and has the kernels that write one; [`attention::formats`] has those that read it.
 //!
-//! Dtypes: residual stream and outputs of matrix products f32; inputs of matrix products, weights and KV cache bf16; logits f32.
+//! Dtypes: residual stream and outputs of matrix products f32; inputs of matrix products, weights and KV cache bf16, or codes; logits f32.
 //! Shapes use the letters of docs/NUMERICS.md. Every pointer an argument names is aligned to 16 bytes unless its contract says less;
 //! counts and products of counts that one lane multiplies are taken in 64 bits.
 #![no_std]
@@ -24,6 +25,7 @@ pub mod embed;
 pub mod format;
 pub mod head_norm;
 pub mod kv_append;
+pub mod kv_formats;
 pub mod linear;
 pub mod prepare_heads;
 pub mod residual_add;
@@ -102,6 +104,16 @@ pub const KERNELS: &[Kernel] = &[
     Kernel::new(attention::NAME_PREFILL_D128, attention::Args::FIELDS, attention::PREFILL_WAVES),
     Kernel::new(attention::NAME_DECODE_D64, attention::Args::FIELDS, attention::DECODE_WAVES),
     Kernel::new(attention::NAME_DECODE_D128, attention::Args::FIELDS, attention::DECODE_WAVES),
+    Kernel::new(kv_formats::append::NAME_D64, kv_formats::append::Args::FIELDS, kv_formats::append::WAVES),
+    Kernel::new(kv_formats::append::NAME_D128, kv_formats::append::Args::FIELDS, kv_formats::append::WAVES),
+    Kernel::new(kv_formats::prepare::NAME_D64, kv_formats::prepare::Args::FIELDS, kv_formats::prepare::WAVES),
+    Kernel::new(kv_formats::prepare::NAME_D128, kv_formats::prepare::Args::FIELDS, kv_formats::prepare::WAVES),
+    Kernel::new(attention::formats::NAME_PLAIN_D64, attention::formats::Args::FIELDS, attention::PLAIN_WAVES),
+    Kernel::new(attention::formats::NAME_PLAIN_D128, attention::formats::Args::FIELDS, attention::PLAIN_WAVES),
+    Kernel::new(attention::formats::NAME_PREFILL_D64, attention::formats::Args::FIELDS, attention::PREFILL_WAVES),
+    Kernel::new(attention::formats::NAME_PREFILL_D128, attention::formats::Args::FIELDS, attention::PREFILL_WAVES),
+    Kernel::new(attention::formats::NAME_DECODE_D64, attention::formats::Args::FIELDS, attention::DECODE_WAVES),
+    Kernel::new(attention::formats::NAME_DECODE_D128, attention::formats::Args::FIELDS, attention::DECODE_WAVES),
     Kernel::new(swiglu::NAME, swiglu::Args::FIELDS, swiglu::WAVES),
     Kernel::new(residual_add::NAME, residual_add::Args::FIELDS, residual_add::WAVES),
     Kernel::new(argmax::NAME, argmax::Args::FIELDS, argmax::WAVES),

@@ -107,7 +107,7 @@ mod kernel {
     /// # Safety
     /// 1. `x` holds 64 · `PAIRS` f32, `w` as many bf16 if `NORM`, `row` the cosines and then the sines of a position.  2. All lanes are live.
     #[inline(always)]
-    unsafe fn rotated<const PAIRS: usize, const NORM: bool>(
+    pub unsafe fn rotated<const PAIRS: usize, const NORM: bool>(
         x: *const f32,
         w: *const u16,
         row: *const f32,
@@ -276,3 +276,6 @@ mod kernel {
         rotate_heads_bf16_d128: 2, false;
     }
 }
+
+#[cfg(gpu)]
+pub(crate) use kernel::rotated;

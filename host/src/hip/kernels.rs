@@ -14,10 +14,12 @@ use super::memory::{Context, Span};
 use super::module::{Function, Module};
 use super::stream::Stream;
 
+mod formats;
 mod matrix;
 mod prefill;
 mod w8a8;
 
+pub use formats::CodedCache;
 pub use matrix::{Matrix, stored};
 pub use prefill::{Gemm, Qkv};
 
@@ -569,15 +571,22 @@ impl Op {
         Ok(())
     }
 
+    /// A cache of bf16.
     fn cache(self, cache: &KvCache<'_>) -> Result<CacheShape, LaunchError> {
+        let found = self.cache_shape(cache)?;
+        let shape = [cache.kv_heads, cache.capacity, cache.head_dim];
+        self.holds("key cache", cache.keys, &shape, 2)?;
+        self.holds("value cache", cache.values, &shape, 2)?;
+        Ok(found)
+    }
+
+    /// The sizes of a cache, whatever it holds.
+    fn cache_shape(self, cache: &KvCache<'_>) -> Result<CacheShape, LaunchError> {
         if cache.head_dim != 64 && cache.head_dim != 128 {
             return Err(self.no_head_dim(cache.head_dim));
         }
         let kv_heads = self.width("kv heads", cache.kv_heads, 1)?;
         let capacity = self.width("cache capacity", cache.capacity, kv_append::CAPACITY_MULTIPLE as usize)?;
-        let shape = [cache.kv_heads, cache.capacity, cache.head_dim];
-        self.holds("key cache", cache.keys, &shape, 2)?;
-        self.holds("value cache", cache.values, &shape, 2)?;
         Ok(CacheShape { kv_heads, head_dim: cache.head_dim as u32, capacity })
     }
 }

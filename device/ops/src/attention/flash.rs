@@ -24,34 +24,34 @@ use amdgpu_target::gpu::{
 use super::{FLOOR, keep_below};
 
 /// Positions of one block: two matrix tiles.
-const BLOCK: u32 = 32;
+pub(super) const BLOCK: u32 = 32;
 
 /// One number for each query of which this lane holds scores and outputs.
-type PerQuery<T> = [T; ACC_COLUMNS];
+pub(super) type PerQuery<T> = [T; ACC_COLUMNS];
 
 /// One wave's tile: which queries, what it has summed up. `STEPS` = D / 16, `PAIRS` = D / 32.
-struct Tile<const STEPS: usize, const PAIRS: usize> {
+pub(super) struct Tile<const STEPS: usize, const PAIRS: usize> {
     /// Queries as B fragments, in pairs.
-    queries: [[Fragment; 2]; PAIRS],
+    pub queries: [[Fragment; 2]; PAIRS],
     /// Outputs, transposed: row `r` of tile j is d = 16j + r.
-    sum: [Acc; STEPS],
+    pub sum: [Acc; STEPS],
     /// Running maxima, in units of log2.
-    top: PerQuery<f32>,
+    pub top: PerQuery<f32>,
     /// Running sums over this lane's part of the positions.
-    total: PerQuery<f32>,
+    pub total: PerQuery<f32>,
     /// Where the queries are.
-    query: PerQuery<Query>,
+    pub query: PerQuery<Query>,
     /// Positions the tile's last query sees.
-    len: u32,
+    pub len: u32,
 }
 
 /// One query of a launch.
 #[derive(Clone, Copy)]
-struct Query {
+pub(super) struct Query {
     /// Whether it exists; others repeat the last one and are not stored.
     live: bool,
     /// Its token.
-    t: u32,
+    pub t: u32,
     /// Its first element in q and out.
     row: usize,
 }
@@ -80,13 +80,28 @@ struct Shared {
     k: *const B128,
     /// This key/value head's values.
     v: *const u16,
-    capacity: u32,
+    span: Span,
+}
+
+/// Which positions there are, whatever they are stored as.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    /// Positions the cache holds.
+    pub capacity: u32,
     /// Position of the first token.
-    position: u32,
+    pub position: u32,
     /// Positions appended: position + T.
-    appended: u32,
+    pub appended: u32,
     /// Scale of scores in units of log2.
-    scale: f32,
+    pub scale: f32,
+}
+
+impl Span {
+    /// Of a launch.
+    #[inline(always)]
+    pub fn new([tokens, position, capacity]: [u32; 3], scale: f32) -> Self {
+        Self { capacity, position, appended: position + tokens, scale: scale * LOG2_E }
+    }
 }
 
 impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
@@ -95,7 +110,7 @@ impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
     /// # Safety
     /// 1. As the kernels; 16 · `index` < tokens · group.
     #[inline(always)]
-    unsafe fn new(q: *const f32, index: u32, tokens: u32, position: u32, group: u32, kv_heads: u32) -> Self {
+    pub unsafe fn new(q: *const f32, index: u32, tokens: u32, position: u32, group: u32, kv_heads: u32) -> Self {
         let query = |column: u32| {
             // SAFETY: group is at least 1 by the contract of `Args`.
             unsafe { Query::new(index * super::QUERIES + column, tokens, group, kv_heads, STEPS * 16) }
@@ -125,7 +140,7 @@ impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
     /// Takes in the positions `first` … `first` + 31. `MASKED`: some of them are not appended.
     ///
     /// # Safety
-    /// 1. `first` is a multiple of 32 below `shared.appended`, uniform; all lanes are live.
+    /// 1. `first` is a multiple of 32 below `shared.span.appended`, uniform; all lanes are live.
     /// 2. `shared` describes this key/value head's cache as the kernels' contract says.
     #[inline(always)]
     unsafe fn block<const MASKED: bool>(&mut self, shared: &Shared, first: u32) {
@@ -153,13 +168,13 @@ impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
             schedule_fence();
         }
         // Positions a query does not see, then the new maximum of its column.
-        let last = self.query.map(|query| shared.position + query.t);
+        let last = self.query.map(|query| shared.span.position + query.t);
         let mut top = self.top;
         for i in 0..2 {
             for e in 0..8 {
                 let column = acc_column_of(e);
                 let position = first + pair_row(i as u32, e);
-                let score = scores[i][e] * shared.scale;
+                let score = scores[i][e] * shared.span.scale;
                 scores[i][e] = if position <= last[column] { score } else { f32::NEG_INFINITY };
                 top[column] = max(top[column], scores[i][e]);
             }
@@ -183,14 +198,14 @@ impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
         // Outputs.
         for j in 0..STEPS {
             let mut acc = scaled(self.sum[j], keep);
-            let values = shared.v.wrapping_add(j * 16 * shared.capacity as usize + first as usize);
+            let values = shared.v.wrapping_add(j * 16 * shared.span.capacity as usize + first as usize);
             let chunks = [0, 1].map(|chunk| {
                 let (c, lane_k, k) = pair_chunk(chunk);
-                let at = (acc_column(c) * shared.capacity + lane_k) * 2;
+                let at = (acc_column(c) * shared.span.capacity + lane_k) * 2;
                 let values = values.wrapping_add(k).cast::<B128>();
                 // SAFETY: rows d < D of this head, columns below the capacity; capacity and `first` are multiples of 8: point 2.
                 let chunk = unsafe { load_offset(values, at) };
-                if MASKED { keep_below(chunk, first + k as u32 + lane_k, shared.appended) } else { chunk }
+                if MASKED { keep_below(chunk, first + k as u32 + lane_k, shared.span.appended) } else { chunk }
             });
             let values = Fragment::pair(chunks);
             for half in 0..2 {
@@ -211,7 +226,7 @@ impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
     #[inline(always)]
     unsafe fn walk(&mut self, shared: &Shared, start: u32, stride: u32) {
         // One condition, so that the loop has one exit: with two, the compiler keeps a second copy of all sums.
-        let whole = self.len.min(shared.appended.saturating_sub(BLOCK - 1));
+        let whole = self.len.min(shared.span.appended.saturating_sub(BLOCK - 1));
         let mut first = start * BLOCK;
         while first < whole {
             // SAFETY: first < len ≤ appended, uniform like start, stride and len.
@@ -225,12 +240,91 @@ impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
         }
     }
 
+    /// Leaves in wave 0 the outputs of all eight waves of the workgroup, divided by their sum.
+    ///
+    /// # Safety
+    /// 1. The launch gives LDS for it (`geometry_decode`), which nothing else uses; every wave of the workgroup comes here once, all lanes live.
+    #[inline(always)]
+    pub unsafe fn merged(mut self, wave: u32) -> Self {
+        const WAVES: u32 = super::DECODE_WAVES;
+        // Every wave learns every wave's maximum and sum, and brings its own part to the common scale, divided by the common sum.
+        let total = self.total.map(|total| acc_across_rows(total, |a, b| a + b));
+        let (tops, totals) = (lds::<f32>(), lds::<f32>().wrapping_add((WAVES * super::QUERIES) as usize));
+        if acc_row(0) == 0 {
+            for c in 0..ACC_COLUMNS {
+                let at = (wave * super::QUERIES + acc_column(c)) as usize;
+                // SAFETY: the launch gives WAVES × 16 f32 twice; the lane with a column's row 0 writes its element.
+                unsafe { store(tops, at, self.top[c]) };
+                // SAFETY: as above.
+                unsafe { store(totals, at, total[c]) };
+            }
+        }
+        // SAFETY: point 1.
+        unsafe { barrier() };
+        let factor = core::array::from_fn(|c| {
+            let at = |w: u32| (w * super::QUERIES + acc_column(c)) as usize;
+            let (mut top, mut all_tops) = (FLOOR, [0.0f32; WAVES as usize]);
+            for w in 0..WAVES {
+                // SAFETY: written before the barrier, not written after.
+                all_tops[w as usize] = unsafe { load(tops, at(w)) };
+                top = max(top, all_tops[w as usize]);
+            }
+            let mut sum = 0.0;
+            for w in 0..WAVES {
+                // SAFETY: as above.
+                let total = unsafe { load(totals, at(w)) };
+                sum = fma(exp2(all_tops[w as usize] - top), total, sum);
+            }
+            exp2(self.top[c] - top) * rcp(sum)
+        });
+        for j in 0..STEPS {
+            self.sum[j] = scaled(self.sum[j], factor);
+        }
+
+        // The upper half of the waves hands its tiles to the lower half, until one wave has the sum.
+        let tiles = lds::<B128>().wrapping_add((WAVES * super::QUERIES) as usize * 8 / 16).cast::<f32>();
+        let tile_elements = STEPS * 256;
+        let mut givers = WAVES / 2;
+        while givers > 0 {
+            if wave >= givers && wave < 2 * givers {
+                let slot = tiles.wrapping_add((wave - givers) as usize * tile_elements);
+                for j in 0..STEPS {
+                    let x = acc_to_array(self.sum[j]);
+                    let at = j * 256 + lane_idx() as usize * 4;
+                    // SAFETY: slot < WAVES / 2 tiles of D · 16 f32, which the launch gives; one lane per element.
+                    unsafe { store_f32x4(slot, at, [x[0], x[1], x[2], x[3]]) };
+                    // SAFETY: as above.
+                    unsafe { store_f32x4(slot, at + 128, [x[4], x[5], x[6], x[7]]) };
+                }
+            }
+            // SAFETY: `givers` is the same in every wave, so all come here equally often.
+            unsafe { barrier() };
+            if wave < givers {
+                let slot = tiles.wrapping_add(wave as usize * tile_elements);
+                for j in 0..STEPS {
+                    let x = acc_to_array(self.sum[j]);
+                    let at = j * 256 + lane_idx() as usize * 4;
+                    // SAFETY: written by wave `wave` + `givers` before the barrier.
+                    let lo = unsafe { load_f32x4(slot, at) };
+                    // SAFETY: as above.
+                    let hi = unsafe { load_f32x4(slot, at + 128) };
+                    let other = [lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]];
+                    self.sum[j] = Acc::new(core::array::from_fn(|e| x[e] + other[e]));
+                }
+            }
+            givers = wave_uniform(givers / 2);
+            // SAFETY: as above; the slots are written again only after it.
+            unsafe { barrier() };
+        }
+        self
+    }
+
     /// Writes the outputs, times `factor`.
     ///
     /// # Safety
     /// 1. `out` is the kernel's; no other wave writes this tile.
     #[inline(always)]
-    unsafe fn store(&self, out: *mut u16, factor: PerQuery<f32>) {
+    pub unsafe fn store(&self, out: *mut u16, factor: PerQuery<f32>) {
         for j in 0..STEPS {
             let x = acc_to_array(scaled(self.sum[j], factor));
             for run in (0..8).step_by(ACC_RUN) {
@@ -247,28 +341,16 @@ impl<const STEPS: usize, const PAIRS: usize> Tile<STEPS, PAIRS> {
 
 /// Each column of `acc` times its query's number.
 #[inline(always)]
-fn scaled(acc: Acc, by: PerQuery<f32>) -> Acc {
+pub(super) fn scaled(acc: Acc, by: PerQuery<f32>) -> Acc {
     let x = acc_to_array(acc);
     Acc::new(core::array::from_fn(|e| x[e] * by[acc_column_of(e)]))
 }
 
 /// The cache of the key/value head this workgroup works on.
 #[inline(always)]
-fn shared<const STEPS: usize>(
-    k_cache: *const u16,
-    v_cache: *const u16,
-    [tokens, position, capacity]: [u32; 3],
-    scale: f32,
-) -> Shared {
-    let start = workgroup_y() as usize * capacity as usize * STEPS * 16;
-    Shared {
-        k: k_cache.wrapping_add(start).cast(),
-        v: v_cache.wrapping_add(start),
-        capacity,
-        position,
-        appended: position + tokens,
-        scale: scale * LOG2_E,
-    }
+fn shared<const STEPS: usize>(k_cache: *const u16, v_cache: *const u16, numbers: [u32; 3], scale: f32) -> Shared {
+    let start = workgroup_y() as usize * numbers[2] as usize * STEPS * 16;
+    Shared { k: k_cache.wrapping_add(start).cast(), v: v_cache.wrapping_add(start), span: Span::new(numbers, scale) }
 }
 
 /// The prefill kernels.
@@ -329,75 +411,8 @@ unsafe fn decode<const STEPS: usize, const PAIRS: usize>(
     // SAFETY: nobody has left.
     unsafe { tile.walk(&shared, wave, WAVES) };
 
-    // Every wave learns every wave's maximum and sum, and brings its own part to the common scale, divided by the common sum.
-    let total = tile.total.map(|total| acc_across_rows(total, |a, b| a + b));
-    let (tops, totals) = (lds::<f32>(), lds::<f32>().wrapping_add((WAVES * super::QUERIES) as usize));
-    if acc_row(0) == 0 {
-        for c in 0..ACC_COLUMNS {
-            let at = (wave * super::QUERIES + acc_column(c)) as usize;
-            // SAFETY: the launch gives WAVES × 16 f32 twice; the lane with a column's row 0 writes its element.
-            unsafe { store(tops, at, tile.top[c]) };
-            // SAFETY: as above.
-            unsafe { store(totals, at, total[c]) };
-        }
-    }
-    // SAFETY: every wave of the workgroup comes here once.
-    unsafe { barrier() };
-    let factor = core::array::from_fn(|c| {
-        let at = |w: u32| (w * super::QUERIES + acc_column(c)) as usize;
-        let (mut top, mut all_tops) = (FLOOR, [0.0f32; WAVES as usize]);
-        for w in 0..WAVES {
-            // SAFETY: written before the barrier, not written after.
-            all_tops[w as usize] = unsafe { load(tops, at(w)) };
-            top = max(top, all_tops[w as usize]);
-        }
-        let mut sum = 0.0;
-        for w in 0..WAVES {
-            // SAFETY: as above.
-            let total = unsafe { load(totals, at(w)) };
-            sum = fma(exp2(all_tops[w as usize] - top), total, sum);
-        }
-        exp2(tile.top[c] - top) * rcp(sum)
-    });
-    for j in 0..STEPS {
-        tile.sum[j] = scaled(tile.sum[j], factor);
-    }
-
-    // The upper half of the waves hands its tiles to the lower half, until one wave has the sum.
-    let tiles = lds::<B128>().wrapping_add((WAVES * super::QUERIES) as usize * 8 / 16).cast::<f32>();
-    let tile_elements = STEPS * 256;
-    let mut givers = WAVES / 2;
-    while givers > 0 {
-        if wave >= givers && wave < 2 * givers {
-            let slot = tiles.wrapping_add((wave - givers) as usize * tile_elements);
-            for j in 0..STEPS {
-                let x = acc_to_array(tile.sum[j]);
-                let at = j * 256 + lane_idx() as usize * 4;
-                // SAFETY: slot < WAVES / 2 tiles of D · 16 f32, which the launch gives; one lane per element.
-                unsafe { store_f32x4(slot, at, [x[0], x[1], x[2], x[3]]) };
-                // SAFETY: as above.
-                unsafe { store_f32x4(slot, at + 128, [x[4], x[5], x[6], x[7]]) };
-            }
-        }
-        // SAFETY: `givers` is the same in every wave, so all come here equally often.
-        unsafe { barrier() };
-        if wave < givers {
-            let slot = tiles.wrapping_add(wave as usize * tile_elements);
-            for j in 0..STEPS {
-                let x = acc_to_array(tile.sum[j]);
-                let at = j * 256 + lane_idx() as usize * 4;
-                // SAFETY: written by wave `wave` + `givers` before the barrier.
-                let lo = unsafe { load_f32x4(slot, at) };
-                // SAFETY: as above.
-                let hi = unsafe { load_f32x4(slot, at + 128) };
-                let other = [lo[0], lo[1], lo[2], lo[3], hi[0], hi[1], hi[2], hi[3]];
-                tile.sum[j] = Acc::new(core::array::from_fn(|e| x[e] + other[e]));
-            }
-        }
-        givers = wave_uniform(givers / 2);
-        // SAFETY: as above; the slots are written again only after it.
-        unsafe { barrier() };
-    }
+    // SAFETY: every wave of the workgroup comes here once, with the LDS of the launch.
+    let tile = unsafe { tile.merged(wave) };
     if wave == 0 {
         // SAFETY: one wave of one workgroup per tile.
         unsafe { tile.store(out, [1.0; ACC_COLUMNS]) };

@@ -4,6 +4,7 @@
 
 #[cfg(gpu)]
 mod flash;
+pub mod formats;
 #[cfg(gpu)]
 mod plain;
 

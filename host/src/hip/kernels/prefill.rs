@@ -187,21 +187,7 @@ impl Kernels {
         let shape = op.cache(cache)?;
         let head_dim = cache.head_dim;
         let name = prepare_heads::name(shape.head_dim, norms.is_some()).ok_or_else(|| op.no_head_dim(head_dim))?;
-        op.holds("queries", rows.q, &[tokens, heads, head_dim], 4)?;
-        op.holds("keys", rows.k, &[tokens, cache.kv_heads, head_dim], 4)?;
-        op.holds("values", rows.v, &[tokens, cache.kv_heads, head_dim], 4)?;
-        op.fits_u32("elements", tokens * (heads + 2 * cache.kv_heads) * head_dim)?;
-        for (what, norm) in ["q norm", "k norm"].into_iter().zip(norms.into_iter().flatten()) {
-            op.holds(what, norm, &[head_dim], 2)?;
-        }
-        let positions = table.bytes() / (head_dim * 4);
-        op.position(position, t, positions, "the rotary table")?;
-        op.holds("rotary table", table, &[positions, head_dim], 4)?;
-        let position = op.position(position, t, shape.capacity as usize, "the KV cache")?;
-        match norms {
-            Some([wq, wk]) => op.apart(stream, &[rows.q, rows.k, rows.v, wq, wk, table, cache.keys, cache.values])?,
-            None => op.apart(stream, &[rows.q, rows.k, rows.v, table, cache.keys, cache.values])?,
-        }
+        let position = op.prepared(stream, rows, norms, table, cache, [tokens, heads], position)?;
         op.epsilon(eps)?;
         let [wq, wk] = norms.map_or([0; 2], |norms| norms.map(Span::address));
         let args = prepare_heads::Args {
@@ -238,6 +224,38 @@ struct Product {
 }
 
 impl Op {
+    /// Checks what `prepare_heads` reads and writes, but for the cache's bytes, and gives the position.
+    #[allow(clippy::too_many_arguments, reason = "the operation's own")]
+    pub(super) fn prepared(
+        self,
+        stream: &Stream,
+        rows: Qkv<'_>,
+        norms: Option<[&Span; 2]>,
+        table: &Span,
+        cache: &KvCache<'_>,
+        [tokens, heads]: [usize; 2],
+        position: usize,
+    ) -> Result<u32, LaunchError> {
+        let KvCache { keys, values, kv_heads, head_dim, capacity } = *cache;
+        let t = self.tokens(tokens)?;
+        self.holds("queries", rows.q, &[tokens, heads, head_dim], 4)?;
+        self.holds("keys", rows.k, &[tokens, kv_heads, head_dim], 4)?;
+        self.holds("values", rows.v, &[tokens, kv_heads, head_dim], 4)?;
+        self.fits_u32("elements", tokens * (heads + 2 * kv_heads) * head_dim)?;
+        for (what, norm) in ["q norm", "k norm"].into_iter().zip(norms.into_iter().flatten()) {
+            self.holds(what, norm, &[head_dim], 2)?;
+        }
+        let positions = table.bytes() / (head_dim * 4);
+        self.position(position, t, positions, "the rotary table")?;
+        self.holds("rotary table", table, &[positions, head_dim], 4)?;
+        let position = self.position(position, t, capacity, "the KV cache")?;
+        match norms {
+            Some([wq, wk]) => self.apart(stream, &[rows.q, rows.k, rows.v, wq, wk, table, keys, values])?,
+            None => self.apart(stream, &[rows.q, rows.k, rows.v, table, keys, values])?,
+        }
+        Ok(position)
+    }
+
     /// Checks one matrix product.
     fn product(
         self,
