@@ -18,6 +18,14 @@ pub const GPU_TOP1_GAP: f32 = 0.05;
 /// Mean negative log-likelihood of the validation windows, relative, for GPU paths.
 pub const GPU_NLL_REL: f64 = 5e-3;
 
+/// The same with a KV cache in the same format on both sides, whose rounding turns the logits of the `cpu` backend from those of its exact cache
+/// to a cosine of `rounding`. Numbers that differ by a rounding to bf16 get the same code or neighbours, so the two caches are roundings of nearly
+/// the same numbers that agree in part. 1 − cosine is half the square of an angle: it adds up where directions have nothing to do with each
+/// other. Codes that agreed in nothing would put twice a rounding's part beside that of bf16, which is the bar; near 1 the rest is small.
+pub fn gpu_kv_logit_cosine(rounding: f64) -> f64 {
+    GPU_LOGIT_COSINE - 2.0 * (1.0 - rounding)
+}
+
 /// Whether a logit is within the `cpu` bar.
 pub fn logit_close(value: f32, reference: f32) -> bool {
     value.is_finite() && (value - reference).abs() <= LOGIT_ABS + LOGIT_REL * reference.abs()

@@ -44,7 +44,7 @@ pub const fn number_to_fp8(x: f32) -> u8 {
     // Below 2^-6 codes are steps of 2^-9: added to 2^14 they stand in the lowest bits, rounded as the sum is.
     let small = (f32::from_bits(magnitude) + 16384.0).to_bits().wrapping_sub(16384f32.to_bits());
     // Above, 20 bits of mantissa go, rounded to even, and the bias goes from 127 to 7.
-    let large = (magnitude + 0x7_ffff + (magnitude >> 20 & 1) >> 20).wrapping_sub(120 << 3);
+    let large = ((magnitude + 0x7_ffff + (magnitude >> 20 & 1)) >> 20).wrapping_sub(120 << 3);
     sign | if magnitude < 0x3c80_0000 { small } else { large } as u8
 }
 

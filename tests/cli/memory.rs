@@ -1,6 +1,7 @@
 //! `--kv` and the memory plan: what is printed is what a load checks, formats are taken only by name, and nothing else is guessed.
 
 use serde_json::{Value, json};
+use zynfer_tests::binary;
 use zynfer_tests::fixtures::fixture;
 
 use crate::support::{command, fields, finish, folder, tiny, zynfer};
@@ -64,6 +65,16 @@ fn formats_change_the_cache_alone_and_are_as_large_as_their_codes_and_scales() {
         [("f32", 1024), ("bf16", 512), ("f16", 512), ("int8", 264), ("fp8", 264), ("v=int8,k=bf16", 256 + 132)]
     {
         assert_eq!(bytes(kv), 64 * HEADS * head, "{kv}");
+    }
+    let on_a_gpu = |kv: &str| plan(&["--backend", "emulator", "-c", "64", "--kv", kv]);
+    let rest = |plan: &Value| number(plan, "needed_bytes") - number(plan, "kv_cache_bytes");
+    for (kv, head) in [("bf16", 512), ("f16", 512), ("int8", 264), ("fp8", 264), ("v=int8,k=bf16", 256 + 132)] {
+        let plan = on_a_gpu(kv);
+        assert_eq!(
+            (number(&plan, "kv_cache_bytes"), rest(&plan)),
+            (64 * HEADS * head, rest(&on_a_gpu("bf16"))),
+            "{kv}"
+        );
     }
     let mut from_environment = command(["inspect", &tiny(), "--plan", "--backend", "cpu", "--json"]);
     let plan = finish(from_environment.env("ZYNFER_KV", "k=f16,v=fp8"), b"").json();
@@ -149,7 +160,15 @@ fn wrong_formats_sizes_and_places_are_refused_by_name() {
     let run = ["run", &model, "--prompt", "a", "-n", "1", "--backend"];
     refused(&[&run[..], &["cpu", "--kv", "int4"]].concat(), 2, &["--kv", "int4", "f32, bf16, f16, int8 or fp8"]);
     refused(&[&run[..], &["cpu", "--kv", "k=int8"]].concat(), 2, &["k=int8", "k=FORMAT,v=FORMAT"]);
-    refused(&[&run[..], &["emulator", "--kv", "f32"]].concat(), 1, &["--kv f32", "bf16", "--backend cpu"]);
+    refused(
+        &[&run[..], &["emulator", "--kv", "f32"]].concat(),
+        1,
+        &["--kv f32", "bf16, f16, int8 or fp8", "--backend cpu"],
+    );
+    for plan in ["fused", "graph", "persistent"] {
+        let fused = ["emulator", "--kv", "k=bf16,v=int8", "--plan", plan];
+        refused(&[&run[..], &fused].concat(), 1, &["--kv k=bf16,v=int8", "fused decode", "--plan unfused"]);
+    }
     let inspect = ["inspect", &model];
     refused(&[&inspect[..], &["--memory", "1GiB"]].concat(), 2, &["--plan"]);
     for of_plan in [["--context", "64"], ["--threads", "1"], ["--hip-library", "libamdhip64.so"]] {
@@ -195,4 +214,19 @@ fn every_command_that_computes_takes_the_format_and_tells_it() {
     assert!(run.stderr.contains("KV cache k=bf16,v=int8"), "{}", run.stderr);
     let unasked = zynfer(["run", &model, "--prompt", "a", "-n", "1", "--backend", "cpu"]);
     assert!(unasked.stderr.contains("KV cache f32"), "{}", unasked.stderr);
+}
+
+/// A card would be decoded on by one launch, which reads a cache of bf16: the plan that can is taken and told. The emulator stands in for it.
+#[test]
+fn a_card_decodes_unfused_where_the_cache_is_in_another_format() {
+    let library = binary::emulator_library().to_str().expect("UTF-8 path");
+    let model = tiny();
+    let card =
+        ["run", &model, "--prompt", "Once", "-n", "2", "--backend", "amd-hip", "--hip-library", library, "--json"];
+    let run = |kv: &str| zynfer([&card[..], &["--kv", kv]].concat());
+    let coded = run("k=f16,v=fp8");
+    let why = "--plan unfused: --kv k=f16,v=fp8, fused decode reads a cache of bf16";
+    assert!(coded.stderr.lines().any(|line| line == why), "{}", coded.stderr);
+    assert_eq!(coded.json()["kv"], "k=f16,v=fp8");
+    assert!(!run("bf16").stderr.contains("--plan unfused"));
 }

@@ -8,6 +8,7 @@ use zynfer::artifact::{Artifact, LoadMode};
 use zynfer::cpu::{CpuBackend, CpuOptions};
 use zynfer::engine::{Engine, Flow, NoText, Request, SamplingParams};
 use zynfer::gpu::{self, GpuKind, OpenError, Options, Rung};
+use zynfer::hip::decode::DecodePlan;
 use zynfer::hip::kernels::Gemm;
 use zynfer::model::config::ModelConfig;
 use zynfer::model::family::Family;
@@ -124,12 +125,16 @@ fn a_context_that_does_not_fit_is_refused_with_both_numbers_and_one_that_would()
 }
 
 #[test]
-fn a_cache_in_another_format_than_the_kernels_is_refused_by_name() {
-    for format in ["int8", "k=bf16,v=f32"] {
-        let options = Options { kv: format.parse().expect("a format"), ..options(40) };
-        let text = refusal("auto", &zeros(None), &options);
-        assert!(text.contains(&format!("--kv {format}")) && text.contains("bf16"), "{text}");
+fn formats_without_kernels_are_refused_by_name() {
+    let with = |kv: &str, decode| Options { kv: kv.parse().expect("a format"), decode, ..options(40) };
+    let text = refusal("auto", &zeros(None), &with("k=bf16,v=f32", None));
+    assert!(text.contains("--kv k=bf16,v=f32") && text.contains("bf16, f16, int8 or fp8"), "{text}");
+    for plan in [DecodePlan::Fused, DecodePlan::Graph, DecodePlan::Persistent] {
+        let text = refusal("auto", &zeros(None), &with("int8", Some(plan)));
+        assert!(text.contains("--kv int8: fused decode") && text.contains("--plan unfused"), "{text}");
     }
+    let opened = open_on("auto", &zeros(None), &with("int8", None)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(opened.ops.kv_formats().to_string(), "int8");
 }
 
 #[test]

@@ -352,9 +352,14 @@ pub(super) fn open_backend(
         check_list()?;
     }
     // A card gains most from the fewest launches; the emulator has none to save, and the operations' kernels are less to execute.
+    let kv = machine.kv.unwrap_or(gpu::plan::KV);
     let plan = match args.plan {
         Some(plan) => plan,
         None if kind == GpuKind::Emulator => DecodeBy::Unfused,
+        None if kv != gpu::plan::KV => {
+            ui.say(&format!("--plan unfused: --kv {kv}, fused decode reads a cache of bf16"));
+            DecodeBy::Unfused
+        }
         None => match weights.one_scheme(&gpu::schemes(weights, source.as_ref())?) {
             Ok(_) => DecodeBy::Persistent,
             Err((spec, [scheme, others])) => {
@@ -366,7 +371,7 @@ pub(super) fn open_backend(
             }
         },
     };
-    let (hip_library, decode, kv) = (machine.hip_library.clone(), plan.plan(), machine.kv.unwrap_or(gpu::plan::KV));
+    let (hip_library, decode) = (machine.hip_library.clone(), plan.plan());
     let options = gpu::Options { hip_library, decode, kv, activations, ..gpu::Options::new(context)? };
     let opened = gpu::open(kind, &machine.device, config, weights, source.as_ref(), &options)?;
     for note in &opened.notes {

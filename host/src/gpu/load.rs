@@ -202,6 +202,9 @@ pub enum OpenError {
         /// Its value.
         value: String,
     },
+    /// A cache that fused decode does not read.
+    #[error("--kv {0}: fused decode holds keys and values as bf16; --plan unfused takes the other formats")]
+    Fused(KvFormats),
     /// Fused decode cannot be had.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -279,6 +282,9 @@ pub fn open(
     options: &Options,
 ) -> Result<Opened, OpenError> {
     let selector: Selector = device.parse().map_err(OpenError::Selector)?;
+    if options.decode.is_some() && options.kv != KV {
+        return Err(OpenError::Fused(options.kv));
+    }
     weights.check(source)?;
     let schemes = schemes(weights, source)?;
     if let Some(plan) = options.decode {
@@ -427,9 +433,10 @@ fn upload(
     let cache = allocate(plan.all_cache_bytes)?;
     // Attention reads whole blocks of positions and masks those that are not there: they must hold numbers, not noise.
     stream.fill(&cache, 0)?;
-    let part = |index: usize| cache.part(index * plan.cache_bytes, plan.cache_bytes);
+    let (keys, values) = (plan.key_bytes, plan.value_bytes);
     let caches = (0..config.num_hidden_layers)
-        .map(|layer| Ok((part(2 * layer)?, part(2 * layer + 1)?)))
+        .map(|layer| layer * (keys + values))
+        .map(|start| Ok((cache.part(start, keys)?, cache.part(start + keys, values)?)))
         .collect::<Result<Vec<_>, SpanError>>()?;
     let rope = allocate(plan.rope_bytes)?;
     stream.write(&rope, bytemuck::cast_slice(&rope_rows(config, plan.context_len)))?;

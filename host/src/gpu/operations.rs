@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use device_ops::top_k;
 
 use crate::hip::decode::{DecodeError, Decoder};
-use crate::hip::kernels::{Gemm, Kernels, KvCache, LaunchError, Matrix, Qkv};
+use crate::hip::kernels::{CodedCache, Gemm, Kernels, KvCache, LaunchError, Matrix, Qkv};
 use crate::hip::{HipError, Span, SpanError, Stream};
 use crate::model::config::ModelConfig;
 use crate::model::kv::KvFormats;
@@ -15,7 +15,7 @@ use crate::model::weights::Weights;
 use crate::quant::Scheme;
 
 use super::load::{GpuKind, Options, Rung};
-use super::plan::{Plan, row};
+use super::plan::{KV, Plan, row, stored};
 
 /// The backend. Made by [`super::open`].
 pub struct Gpu {
@@ -188,6 +188,14 @@ impl Gpu {
         })
     }
 
+    /// The cache of a layer, where it is in other formats than bf16.
+    fn coded(&self, layer: usize) -> Result<Option<CodedCache<'_>>, BackendError> {
+        match stored(self.plan.kv).filter(|_| self.plan.kv != KV) {
+            None => Ok(None),
+            Some([k, v]) => Ok(Some(CodedCache { cache: self.cache(layer)?, k, v })),
+        }
+    }
+
     /// The last row of Logits `[V]`.
     fn last_logits(&self, op: &str) -> Result<Span, BackendError> {
         let Some(row) = self.logits_rows.checked_sub(1) else { return refuse(format!("{op} before logits")) };
@@ -344,7 +352,12 @@ impl Ops for Gpu {
         };
         let rows = Qkv { q: self.act(Act::Query)?, k: self.act(Act::Key)?, v: self.act(Act::Value)? };
         let shape = [tokens, self.config.num_attention_heads];
-        let (cache, eps) = (self.cache(layer)?, self.eps());
+        let eps = self.eps();
+        if let Some(coded) = self.coded(layer)? {
+            let (kernels, stream) = (&self.kernels, &self.stream);
+            return Ok(kernels.prepare_heads_formats(stream, rows, norms, &self.rope, &coded, shape, position, eps)?);
+        }
+        let cache = self.cache(layer)?;
         Ok(self.kernels.prepare_heads(&self.stream, rows, norms, &self.rope, &cache, shape, position, eps)?)
     }
 
@@ -401,6 +414,9 @@ impl Ops for Gpu {
     fn kv_append(&mut self, layer: usize) -> OpResult {
         let Pass { tokens, position } = self.pass()?;
         let (k, v) = (self.act(Act::Key)?, self.act(Act::Value)?);
+        if let Some(coded) = self.coded(layer)? {
+            return Ok(self.kernels.kv_append_formats(&self.stream, k, v, &coded, tokens, position)?);
+        }
         Ok(self.kernels.kv_append(&self.stream, k, v, &self.cache(layer)?, tokens, position)?)
     }
 
@@ -408,6 +424,10 @@ impl Ops for Gpu {
         let Pass { tokens, position } = self.pass()?;
         let (q, out, group) = (self.act(Act::Query)?, self.act(Act::Attn)?, self.config.group_size());
         let plain = self.attention == Rung::Plain;
+        if let Some(coded) = self.coded(layer)? {
+            let (kernels, stream) = (&self.kernels, &self.stream);
+            return Ok(kernels.attention_formats(stream, q, &coded, out, [tokens, group], position, plain)?);
+        }
         Ok(self.kernels.attention(&self.stream, q, &self.cache(layer)?, out, [tokens, group], position, plain)?)
     }
 

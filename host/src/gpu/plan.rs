@@ -2,6 +2,7 @@
 //! allocated after load. It allocates nothing itself and knows no addresses.
 
 use device_ops::decode::Shape;
+use device_ops::kv_formats::KvFormat as Stored;
 use device_ops::linear::w8a8;
 use device_ops::{kv_append, top_k};
 
@@ -41,8 +42,10 @@ pub struct Plan {
     pub max_logits_rows: usize,
     /// All weights.
     pub weight_bytes: usize,
-    /// Keys of one layer; values are as large.
-    pub cache_bytes: usize,
+    /// Keys of one layer, scales included.
+    pub key_bytes: usize,
+    /// Values of one layer, likewise.
+    pub value_bytes: usize,
     /// Keys and values of all layers.
     pub all_cache_bytes: usize,
     /// All activations, the ids that go in and out, and the largest logits.
@@ -111,7 +114,9 @@ pub enum PlanError {
         needed: String,
     },
     /// A format that the kernels do not hold keys or values in.
-    #[error("--kv {0}: the GPU kernels hold keys and values as bf16; --backend cpu takes the other formats")]
+    #[error(
+        "--kv {0}: the GPU kernels hold keys and values as bf16, f16, int8 or fp8; --backend cpu takes f32 as well"
+    )]
     Kv(KvFormats),
     /// A product that does not fit this computer's addresses.
     #[error("the model's sizes overflow: {0}")]
@@ -131,15 +136,16 @@ impl Plan {
     ) -> Result<Self, PlanError> {
         let &Options { context_len, max_chunk, kv, activations: rounds, .. } = options;
         check_shapes(config, context_len)?;
-        if kv != KV {
-            return Err(PlanError::Kv(kv));
-        }
+        let [k, v] = stored(kv).ok_or(PlanError::Kv(kv))?;
         let max_chunk = max_chunk.clamp(1, context_len).min(crate::hip::kernels::MAX_TOKENS);
         let max_logits_rows = (LOGITS_BYTES / (config.vocab_size * 4)).clamp(1, max_chunk);
         let overflow = |what| move || PlanError::Overflow(what);
         let capacity = kv_append::capacity(context_len as u32) as usize;
-        let cache_bytes = product(&[config.kv_size(), capacity, 2]).ok_or_else(overflow("KV cache"))?;
-        let all_cache_bytes = product(&[cache_bytes, 2, config.num_hidden_layers]).ok_or_else(overflow("KV cache"))?;
+        let bytes = |format: Stored| format.bytes(config.num_key_value_heads, capacity, config.head_dim);
+        let key_bytes = bytes(k).ok_or_else(overflow("KV cache"))?;
+        let value_bytes = bytes(v).ok_or_else(overflow("KV cache"))?;
+        let layer_bytes = key_bytes.checked_add(value_bytes).ok_or_else(overflow("KV cache"))?;
+        let all_cache_bytes = product(&[layer_bytes, config.num_hidden_layers]).ok_or_else(overflow("KV cache"))?;
         let rope_bytes = product(&[context_len, config.head_dim, 4]).ok_or_else(overflow("rotary table"))?;
         let mut plan = Self {
             context_len,
@@ -148,7 +154,8 @@ impl Plan {
             max_chunk,
             max_logits_rows,
             weight_bytes: 0,
-            cache_bytes,
+            key_bytes,
+            value_bytes,
             all_cache_bytes,
             activation_bytes: 0,
             rounded_bytes: 0,
@@ -200,6 +207,18 @@ impl Plan {
             reserve: super::code_object::IMAGE.len() + BUFFERS * PAGE_BYTES,
         }
     }
+}
+
+/// The kernels' formats of keys and of values, if they have such.
+pub fn stored(kv: KvFormats) -> Option<[Stored; 2]> {
+    let stored = |format| match format {
+        KvFormat::F32 => None,
+        KvFormat::Bf16 => Some(Stored::Bf16),
+        KvFormat::F16 => Some(Stored::F16),
+        KvFormat::Int8 => Some(Stored::Int8),
+        KvFormat::Fp8 => Some(Stored::Fp8),
+    };
+    Some([stored(kv.k)?, stored(kv.v)?])
 }
 
 /// The sizes as decode's kernels count them, if they have kernels for such.
@@ -259,9 +278,13 @@ mod tests {
     }
 
     fn plan(config: &ModelConfig, context: usize, chunk: usize) -> Result<Plan, PlanError> {
+        plan_with(config, context, chunk, KV)
+    }
+
+    fn plan_with(config: &ModelConfig, context: usize, chunk: usize, kv: KvFormats) -> Result<Plan, PlanError> {
         let weights = Weights::new(config);
         let options =
-            Options { context_len: context, max_chunk: chunk, ..Options::new(context).expect("no variables") };
+            Options { context_len: context, max_chunk: chunk, kv, ..Options::new(context).expect("no variables") };
         Plan::new(config, &weights, &vec![Scheme::Bf16; weights.specs().len()], &options)
     }
 
@@ -283,6 +306,20 @@ mod tests {
             plan.weight_bytes + plan.all_cache_bytes + plan.activation_bytes + plan.decode_bytes + plan.rope_bytes;
         let memory = plan.memory();
         assert_eq!(memory.needed(), Some((parts + memory.reserve) as u64));
+    }
+
+    #[test]
+    fn formats_change_the_cache_alone() {
+        let config = config();
+        let exact = plan(&config, 1000, 512).expect("it fits");
+        let kv = KvFormats { k: KvFormat::Bf16, v: KvFormat::Int8 };
+        let coded = plan_with(&config, 1000, 512, kv).expect("it fits");
+        // 8 heads, 1000 positions in blocks of 32; a code and a scale for every 128.
+        assert_eq!((coded.key_bytes, coded.value_bytes), (8 * 1024 * 256, 8 * 1024 * 132));
+        let bytes = |plan: &Plan| plan.memory().needed().expect("small") as usize - plan.all_cache_bytes;
+        assert_eq!(bytes(&coded), bytes(&exact));
+        let error = plan_with(&config, 1000, 512, KvFormats::both(KvFormat::F32)).expect_err("no kernels");
+        assert!(error.to_string().starts_with("--kv f32: the GPU kernels hold "), "{error}");
     }
 
     #[test]
