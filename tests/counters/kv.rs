@@ -3,6 +3,7 @@
 
 use device_ops::attention::{self, formats};
 use device_ops::kv_formats::{KvFormat, append};
+use emulator::launch::Class;
 
 use crate::machine::Machine;
 use crate::width;
@@ -52,8 +53,13 @@ fn decode_reads_each_code_once_whatever_the_format() {
             };
             let geometry = attention::geometry_decode(1, GROUP as u32, KV_HEADS as u32, D as u32);
             let stats = machine.count_ours(formats::NAME_DECODE_D128, geometry, &args);
-            let counters = stats.counters.expect("counted");
+            let counters = stats.counters.as_deref().expect("counted");
             let what = format!("{k:?} {v:?}");
+            let cached = (k_bytes + v_bytes) as f64;
+            eprintln!(
+                "{what}: {cached} bytes, {:.2} vector instructions of a lane each",
+                stats.count(Class::Valu) as f64 * 32.0 / cached
+            );
             let codes = |format: KvFormat| KV_HEADS * POSITIONS * D * format.code_bytes() as u64;
             // Codes of one byte come by 8 bytes per lane, and nothing else does.
             let narrow: u64 = [k, v].into_iter().filter(|format| format.has_scales()).map(codes).sum();

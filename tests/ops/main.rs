@@ -4,6 +4,7 @@
 
 mod argmax;
 mod attention;
+mod attention_formats;
 mod data;
 mod elementwise;
 mod embed;
