@@ -21,7 +21,7 @@ pub fn all(kind: GpuKind) -> bool {
 }
 
 /// What to run on.
-fn kinds() -> Vec<GpuKind> {
+pub fn kinds() -> Vec<GpuKind> {
     if card_too() { vec![GpuKind::Emulator, GpuKind::AmdHip] } else { vec![GpuKind::Emulator] }
 }
 

@@ -2,12 +2,15 @@
 //! same formats, which is itself judged by what they cost (tests/quant). The difference is bf16 matrix inputs, and the codes these turn to neighbours.
 
 use zynfer::cpu::CpuOptions;
-use zynfer::gpu::{GpuKind, Options};
+use zynfer::gpu::Options;
 use zynfer::model::kv::KvFormats;
-use zynfer_tests::card_too;
 use zynfer_tests::tolerances::{GPU_TOP1_GAP, cosine, gpu_kv_logit_cosine};
 
-use crate::{cpu, emulator::engine_with};
+use crate::{
+    cpu,
+    emulator::{all, engine_with, kinds},
+    golden::{self, Bar},
+};
 
 /// A prompt of `length` by the prefill kernels, then `tokens` one by one, fed with the cpu backend's choice.
 fn check(name: &str, vocabulary: u32, formats: &str, length: usize, tokens: usize) {
@@ -15,8 +18,7 @@ fn check(name: &str, vocabulary: u32, formats: &str, length: usize, tokens: usiz
     let artifact = cpu::artifact(name);
     let mut same = cpu::engine(&artifact, CpuOptions { kv, ..CpuOptions::new(128) });
     let mut exact = cpu::engine(&artifact, CpuOptions::new(128));
-    let kinds = [Some(GpuKind::Emulator), card_too().then_some(GpuKind::AmdHip)];
-    for kind in kinds.into_iter().flatten() {
+    for kind in kinds() {
         let mut engine = engine_with(kind, name, &Options { kv, ..Options::new(128).unwrap() });
         assert_eq!(engine.kv_formats(), kv);
         let mut ids: Vec<u32> = cpu::validation().into_iter().map(|id| id % vocabulary).take(length).collect();
@@ -60,4 +62,18 @@ fn keys_and_values_in_formats_of_their_own_agree_with_the_cpu_backend() {
     check(cpu::OTHERS[1], cpu::OTHERS_VOCAB as u32, "k=int8,v=f16", 18, 2);
     check(cpu::OTHERS[0], cpu::OTHERS_VOCAB as u32, "k=f16,v=fp8", 18, 2);
     check(cpu::OTHERS[2], cpu::OTHERS_VOCAB as u32, "int8", 18, 2);
+}
+
+/// Prompts by the prefill kernels: the bar of bf16 holds all of a format's cost on the trained checkpoint.
+#[test]
+fn validation_windows_are_within_the_bar_of_bf16() {
+    let (_, golden) = golden::read(&cpu::fixture(cpu::TINY), 4096);
+    for kind in kinds() {
+        for formats in ["f16", "int8", "fp8", "k=int8,v=bf16", "k=bf16,v=fp8"] {
+            let options = Options { kv: formats.parse().unwrap(), ..Options::new(512).unwrap() };
+            let windows = if all(kind) { 16 } else { 1 };
+            let mut engine = engine_with(kind, cpu::TINY, &options);
+            golden::check_validation(&mut engine, &cpu::validation(), &golden, windows, Bar::Bf16);
+        }
+    }
 }
