@@ -91,6 +91,11 @@ if wanted bench; then
         bench "pp${tokens}_int8_again" -p "$tokens" -n 0 --quant int8
         bench "pp${tokens}_int8_activations" -p "$tokens" -n 0 --quant int8 --activations int8
     done
+    # A cache in formats, beside bf16's by the same plan (above).
+    for kv in f16 int8 fp8; do
+        bench "tg128_d512_unfused_kv_$kv" -p 0 -n 128 -d 512 --plan unfused --kv "$kv"
+        bench "pp512_kv_$kv" -p 512 -n 0 --kv "$kv" --plan unfused
+    done
     kill "$sampler" 2>/dev/null
 fi
 if wanted peers; then
@@ -98,7 +103,7 @@ if wanted peers; then
 fi
 if wanted sanitize && command -v compute-sanitizer >/dev/null 2>&1; then
     # One test of each operation: under these tools a launch takes milliseconds. The emulator's launches run beside them, unwatched.
-    selection=(argmax:: top_k::ties embed:: kv_append:: rope:: norms:: elementwise:: linear::routes linear::widths attention::)
+    selection=(argmax:: top_k::ties embed:: kv_append:: rope:: norms:: elementwise:: linear::routes linear::widths attention:: kv_formats:: w8a8::)
     step memcheck 240 compute-sanitizer --tool memcheck --error-exitcode 9 ./ops --test-threads 1 "${selection[@]}"
     step racecheck 180 compute-sanitizer --tool racecheck --error-exitcode 9 ./ops --test-threads 1 \
         argmax:: top_k::ties norms:: linear::routes attention::
