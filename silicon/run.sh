@@ -55,7 +55,7 @@ if wanted ops; then
     step ops 300 ./ops --test-threads 8
 fi
 if wanted model; then
-    step model 300 ./model --test-threads 8 emulator:: decode:: quantized::
+    step model 300 ./model --test-threads 8 emulator:: decode:: quantized:: kv::
 fi
 if wanted graph; then
     # This test opens what it takes for the emulator's library: here the one over the driver, so that its graphs are the card's.
