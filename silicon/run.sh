@@ -103,12 +103,13 @@ if wanted peers; then
 fi
 if wanted sanitize && command -v compute-sanitizer >/dev/null 2>&1; then
     # One test of each operation: under these tools a launch takes milliseconds. The emulator's launches run beside them, unwatched.
-    selection=(argmax:: top_k::ties embed:: kv_append:: rope:: norms:: elementwise:: linear::routes linear::widths attention:: kv_formats:: w8a8::)
+    selection=(argmax:: top_k::ties embed:: kv_append:: rope:: norms:: elementwise:: linear::routes linear::widths attention:: kv_formats:: w8a8::
+        attention_formats::one_token attention_formats::every_pair)
     step memcheck 240 compute-sanitizer --tool memcheck --error-exitcode 9 ./ops --test-threads 1 "${selection[@]}"
     step racecheck 180 compute-sanitizer --tool racecheck --error-exitcode 9 ./ops --test-threads 1 \
-        argmax:: top_k::ties norms:: linear::routes attention::
+        argmax:: top_k::ties norms:: linear::routes attention:: w8a8::products w8a8::rounded_then attention_formats::one_token
     step synccheck 120 compute-sanitizer --tool synccheck --error-exitcode 9 ./ops --test-threads 1 \
-        argmax:: top_k::ties norms:: linear::routes attention::
+        argmax:: top_k::ties norms:: linear::routes attention:: w8a8::products w8a8::rounded_then attention_formats::one_token
     step memcheck_run 120 compute-sanitizer --tool memcheck --error-exitcode 9 ./zynfer run \
         tests/fixtures/tiny-qwen3 --backend amd-hip --prompt "The golden ring" --greedy --max-new 4
 fi

@@ -24,7 +24,10 @@ fn tests(report: &Value, names: [&str; 2], runs: usize) {
 #[test]
 fn the_cpu_report_has_the_documented_shape() {
     let report = zynfer(["bench", &tiny(), "-p", "5", "-n", "3", "-r", "4", "--backend", "cpu", "--json"]).json();
-    assert_eq!(fields(&report), ["backend", "clock", "kv", "model", "parameters", "repeat", "tests", "weight_bytes"]);
+    assert_eq!(
+        fields(&report),
+        ["activations", "backend", "clock", "kv", "model", "parameters", "repeat", "tests", "weight_bytes"]
+    );
     tests(&report, ["pp5", "tg3"], 4);
     assert_eq!(
         (&report["backend"], &report["clock"], &report["repeat"]),

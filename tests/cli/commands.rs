@@ -40,7 +40,7 @@ fn run_writes_the_references_greedy_tokens_for_every_golden_prompt() {
 #[test]
 fn run_json_has_the_documented_shape() {
     let report = zynfer(["run", &tiny(), "--prompt", PROMPT, "--max-new", "3", "--json"]).json();
-    let top = ["backend", "finish_reason", "kv", "prompt_tokens", "seed", "text", "timings", "tokens"];
+    let top = ["activations", "backend", "finish_reason", "kv", "prompt_tokens", "seed", "text", "timings", "tokens"];
     assert_eq!(fields(&report), top);
     assert_eq!(fields(&report["timings"]), ["decode_tok_s", "load_ms", "prefill_tok_s", "ttft_ms"]);
     assert_eq!(

@@ -32,6 +32,7 @@ fn json_has_the_documented_shape_and_the_perplexities_of_both() {
         fields(&report),
         [
             "a",
+            "activations",
             "b",
             "backend",
             "ids_unused",

@@ -67,6 +67,7 @@ fn every_figure_is_the_one_that_its_command_prints() {
     let speed = ["-p", "5", "-n", "3", "-r", "2", "--json"];
     let report = report(&tiny(), &validation(), &[&more[..], &speed].concat()).json();
     let top = [
+        "activations",
         "backend",
         "calibration_tokens",
         "card_context",

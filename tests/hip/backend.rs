@@ -138,6 +138,17 @@ fn formats_without_kernels_are_refused_by_name() {
 }
 
 #[test]
+fn activations_are_not_rounded_for_products_that_are_there_to_be_compared() {
+    for gemm in [Gemm::Plain, Gemm::SingleStage] {
+        let options = Options { gemm, activations: Activations::Int8, ..options(40) };
+        assert_eq!(
+            refusal("auto", &zeros(None), &options),
+            "--activations int8: only ZYNFER_GEMM=fast rounds activations"
+        );
+    }
+}
+
+#[test]
 fn a_context_past_the_model_s_is_refused() {
     let text = refusal("auto", &zeros(None), &options(i32::MAX as usize + 1));
     assert!(text.contains("2147483648") && text.contains("2147483647"), "{text}");

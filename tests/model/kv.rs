@@ -2,7 +2,7 @@
 //! same formats, which is itself judged by what they cost (tests/quant). The difference is bf16 matrix inputs, and the codes these turn to neighbours.
 
 use zynfer::cpu::CpuOptions;
-use zynfer::gpu::Options;
+use zynfer::gpu::{self, Options};
 use zynfer::model::kv::KvFormats;
 use zynfer_tests::tolerances::{GPU_TOP1_GAP, cosine, gpu_kv_logit_cosine};
 
@@ -20,6 +20,13 @@ fn check(name: &str, vocabulary: u32, formats: &str, length: usize, tokens: usiz
     let mut exact = cpu::engine(&artifact, CpuOptions::new(128));
     for kind in kinds() {
         let mut engine = engine_with(kind, name, &Options { kv, ..Options::new(128).unwrap() });
+        // What these formats are not: bf16, and where keys and values differ, one in the place of the other.
+        let exchanged = KvFormats { k: kv.v, v: kv.k };
+        let others: Vec<KvFormats> = [gpu::plan::KV, exchanged].into_iter().filter(|other| *other != kv).collect();
+        let mut others: Vec<_> = others
+            .into_iter()
+            .map(|kv| engine_with(kind, name, &Options { kv, ..Options::new(128).unwrap() }))
+            .collect();
         assert_eq!(engine.kv_formats(), kv);
         let mut ids: Vec<u32> = cpu::validation().into_iter().map(|id| id % vocabulary).take(length).collect();
         for step in 0..tokens {
@@ -30,6 +37,12 @@ fn check(name: &str, vocabulary: u32, formats: &str, length: usize, tokens: usiz
             let (similar, bar) = (cosine(got, &want), gpu_kv_logit_cosine(rounding));
             eprintln!("{what}: cosine {similar}, {rounding} to an exact cache");
             assert!(similar >= bar, "{what}: cosine {similar}, {bar} is needed");
+            if step == 0 {
+                for other in &mut others {
+                    let kv = other.kv_formats();
+                    assert!(got != other.last_logits(&ids).unwrap(), "{what}: the logits of {kv}");
+                }
+            }
             let best = |row: &[f32]| (0..row.len()).fold(0, |a, b| if row[b] > row[a] { b } else { a });
             let (chosen, wanted) = (best(got), best(&want));
             let mut sorted = want.clone();

@@ -179,6 +179,7 @@ fn rounded_activations_say_what_the_cpu_says() {
             let opened = gpu::open(kind, "auto", config, &weights, &artifact, &options).unwrap();
             let mut engine = Engine::new(opened.ops, weights.clone(), config, []).unwrap();
             let mut plain = gpu_engine(kind, &artifact, None);
+            assert_eq!(engine.activations(), Activations::Int8);
             for case in cases.iter().filter(|case| case.ids.len() > 1).take(3) {
                 let [found, expected, as_they_are] = [&mut engine, &mut reference, &mut plain]
                     .map(|engine| engine.last_logits(&case.ids).unwrap().to_vec());
@@ -224,19 +225,15 @@ fn rounded_activations_of_an_odd_number_of_groups_say_what_the_cpu_says() {
     }
 }
 
-/// What `--activations int8` would change nothing of is refused.
+/// Where no matrix is int8 with a scale per row, nothing is rounded, and the backend says so.
 #[test]
-fn rounded_activations_without_an_int8_matrix_are_refused() {
+fn rounded_activations_without_an_int8_matrix_are_as_they_are() {
     for scheme in [Scheme::Int8(32), Scheme::Fp8] {
         let artifact = quantized(cpu::TINY, &Recipe::new(scheme));
         let weights = Weights::new(artifact.config());
         let options = Options { activations: Activations::Int8, ..Options::new(64).unwrap() };
-        let opened = gpu::open(GpuKind::Emulator, "auto", artifact.config(), &weights, &artifact, &options);
-        let error = opened.map(|opened| opened.notes).expect_err("it opened").to_string();
-        assert_eq!(
-            error,
-            "--activations int8: the GPU kernels round what int8 matrices with a scale per row are multiplied with, and the model has none"
-        );
+        let opened = gpu::open(GpuKind::Emulator, "auto", artifact.config(), &weights, &artifact, &options).unwrap();
+        assert_eq!(opened.ops.activations(), Activations::AsTheyAre, "{scheme}");
     }
 }
 

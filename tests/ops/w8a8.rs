@@ -72,10 +72,10 @@ fn activations(t: usize, k: usize, seed: u64) -> (Vec<i8>, Vec<f32>) {
 fn activations_are_rounded_by_groups_of_64() {
     for (t, k) in [(1, 64), (2, 128), (3, 1024), (5, 1088), (2, 3072)] {
         let mut x = Numbers::new((t * k) as u64).awkward(t * k, 1.0);
-        // A group of zeros, one with a single large value, one too small to divide.
+        // A group of zeros, one with a value near the end of f32, one too small to divide.
         x[..64].fill(0.0);
         if k > 64 {
-            x[64] = 3e4;
+            x[64] = 3e38;
             x[(t * k) - 64..].fill(1e-36);
         }
         let x = to_bf16(&x);

@@ -3,6 +3,10 @@
 
 use super::machine;
 
+/// 1.5 · 2²³, where one unit is the last bit: a number below 2²² in magnitude added to it is rounded to a whole one, ties to even, which then stands
+/// in the lowest bits; and a whole one added to its bits gives the bits of their sum.
+pub const INTEGERS: f32 = 12_582_912.0;
+
 /// log2(e), to turn `exp(x)` into `exp2(x · LOG2_E)`.
 pub const LOG2_E: f32 = core::f32::consts::LOG2_E;
 

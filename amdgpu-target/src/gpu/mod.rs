@@ -22,7 +22,7 @@ pub use machine::{
     other_half, pair_chunk, pair_half_rows, pair_operand_row, pair_row, schedule_fence, store_run, store_run_bf16,
     unpack_fp8, wave_idx, wave_max_u64, wave_uniform, wmma_bf16, wmma_i8, workgroup_x, workgroup_y, workgroup_z,
 };
-pub use math::{LOG2_E, divide, exp2, fma, max, rcp, rsq, silu, sqrt};
+pub use math::{INTEGERS, LOG2_E, divide, exp2, fma, max, rcp, rsq, silu, sqrt};
 pub use memory::{
     B64, B128, bf16x4, bf16x8, bf16x8_exact, bf16x8_number, f16_to_f32, f32_to_f16, load, load_f32x2, load_f32x4,
     load_offset, pack_bf16, store, store_f32x2, store_f32x4, unpack_bf16,

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 
 use crate::engine::Engine;
 use crate::model::kv::KvFormats;
+use crate::quant::Activations;
 
 use super::error::{CliError, CliResult};
 use super::interrupt;
-use super::model::BackendArgs;
+use super::model::{BackendArgs, told};
 use super::output::{Ui, Unit, bytes};
 use super::speed::{Measured, SpeedArgs, Test};
 use super::subject::SubjectArgs;
@@ -52,15 +53,15 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let context = subject.context(&args.backend, speeds.context())?;
     let (name, parameters, weight_bytes) = (subject.name.clone(), subject.parameters, subject.weight_bytes());
     let mut engine = subject.load(&args.backend, context, ui)?;
-    let (backend, kv) = (engine.backend(), engine.kv_formats());
-    ui.aside(&format!("{backend}: KV cache {kv}, context {}", engine.context_len()));
+    let (backend, kv, activations) = (engine.backend(), engine.kv_formats(), engine.activations());
+    ui.aside(&format!("{backend}: KV cache {kv}{}, context {}", told(activations), engine.context_len()));
     if backend == "emulator" {
         ui.aside("emulator: times are wall time of this computer while it executes the GPU's instructions; they say nothing about a card");
     }
     let repeat = speeds.repeat;
     let measured = speeds.tests.iter().map(|&test| measure(&mut engine, test, repeat, ui));
     let results = measured.collect::<CliResult<Vec<Measured>>>()?;
-    let report = Report { name, parameters, weight_bytes, backend, kv, repeat, results };
+    let report = Report { name, parameters, weight_bytes, backend, kv, activations, repeat, results };
     if args.format.json {
         ui.out_json(&report.json())
     } else if args.format.csv {
@@ -94,6 +95,7 @@ struct Report {
     weight_bytes: u64,
     backend: &'static str,
     kv: KvFormats,
+    activations: Activations,
     repeat: usize,
     results: Vec<Measured>,
 }
@@ -125,6 +127,7 @@ impl Report {
             "weight_bytes": self.weight_bytes,
             "backend": self.backend,
             "kv": self.kv.to_string(),
+            "activations": self.activations.to_string(),
             "clock": self.clock(),
             "repeat": self.repeat,
             "tests": tests,
@@ -217,6 +220,7 @@ mod tests {
             weight_bytes: 1_192_099_840,
             backend,
             kv: KvFormats::both(KvFormat::Int8),
+            activations: Activations::AsTheyAre,
             repeat: 3,
             results: vec![measured("pp8", &[1.0, 2.0, 4.0]), measured("tg8", &[10.0, 20.0])],
         }

@@ -143,9 +143,10 @@ impl Told<'_> {
             ))?;
         }
         ui.aside(&format!(
-            "{}, KV cache {}: {count} tokens in {} windows of {}, {} ids unused",
+            "{}, KV cache {}{}: {count} tokens in {} windows of {}, {} ids unused",
             self.backend,
             self.kv,
+            super::model::told(self.args.backend.activations()),
             a.window_mean_nll.len(),
             a.window,
             a.ids_unused
@@ -172,6 +173,7 @@ impl Told<'_> {
             "ids_unused": a.ids_unused,
             "backend": self.backend,
             "kv": self.kv.to_string(),
+            "activations": self.args.backend.activations().to_string(),
         })
     }
 

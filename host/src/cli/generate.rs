@@ -161,7 +161,7 @@ pub(super) fn closing_line(generated: &Generated, engine: &Engine, load: std::ti
     // What runs on the emulator says nothing about the card's speed, so its rates are named for what they are.
     let clock = if engine.backend() == "emulator" { ", wall clock of this CPU" } else { "" };
     format!(
-        "{}: {reason}, prefill {} tokens{cached} at {} tok/s, {} new at {} tok/s, first token {ttft}, load {:.0} ms, context {} of {}, KV cache {}{clock}",
+        "{}: {reason}, prefill {} tokens{cached} at {} tok/s, {} new at {} tok/s, first token {ttft}, load {:.0} ms, context {} of {}, KV cache {}{}{clock}",
         engine.backend(),
         timings.prompt_tokens,
         rate(timings.prefill_tok_s()),
@@ -171,6 +171,7 @@ pub(super) fn closing_line(generated: &Generated, engine: &Engine, load: std::ti
         timings.prompt_tokens + timings.generated_tokens,
         engine.context_len(),
         engine.kv_formats(),
+        super::model::told(engine.activations()),
     )
 }
 

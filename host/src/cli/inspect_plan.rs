@@ -34,7 +34,7 @@ pub(super) struct PlanArgs {
 }
 
 fn of_plan(arg: clap::Arg) -> clap::Arg {
-    if ["ctx_size", "hip_library", "threads"].contains(&arg.get_id().as_str()) {
+    if ["ctx_size", "hip_library", "threads", "activations"].contains(&arg.get_id().as_str()) {
         arg.requires("memory_plan")
     } else {
         arg
@@ -152,7 +152,8 @@ pub(super) fn fit(
     }
     let weights = Weights::new(config);
     gpu::check_schemes(&weights, &planned.schemes)?;
-    let options = gpu::Options { kv: args.kv.unwrap_or(gpu::plan::KV), ..gpu::Options::new(context)? };
+    let (kv, activations) = (args.kv.unwrap_or(gpu::plan::KV), args.activations.into());
+    let options = gpu::Options { kv, activations, ..gpu::Options::new(context)? };
     gpu::fit(config, &weights, &planned.schemes, &options, free).map_err(CliError::failed)
 }
 

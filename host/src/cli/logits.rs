@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::engine::sampler::argmax;
 
 use super::error::{CliError, CliResult};
-use super::model::{BackendArgs, ModelArgs};
+use super::model::{BackendArgs, ModelArgs, told};
 use super::output::Ui;
 
 /// Write the logits after a sequence of ids
@@ -35,7 +35,8 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let model = args.model.open(ui)?;
     let context = model.context(&args.backend, args.ids.len())?;
     let mut loaded = model.load(&args.backend, context, ui)?;
-    let (backend, kv) = (loaded.engine.backend(), loaded.engine.kv_formats());
+    let engine = &loaded.engine;
+    let (backend, kv, activations) = (engine.backend(), engine.kv_formats(), engine.activations());
     let logits = loaded.engine.last_logits(&args.ids)?;
     let likeliest = argmax(logits).map_err(CliError::failed)?;
     let bytes: Vec<u8> = logits.iter().flat_map(|logit| logit.to_le_bytes()).collect();
@@ -44,13 +45,14 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     if args.json {
         return ui.out_json(&json!({
             "out": args.out.to_string_lossy(), "tokens": args.ids.len(), "vocab_size": count, "argmax": likeliest, "backend": backend,
-            "kv": kv.to_string(),
+            "kv": kv.to_string(), "activations": activations.to_string(),
         }));
     }
     ui.say(&format!(
-        "{}: {count} logits after {} tokens on {backend} (KV cache {kv}), the largest is id {likeliest}",
+        "{}: {count} logits after {} tokens on {backend} (KV cache {kv}{}), the largest is id {likeliest}",
         args.out.display(),
-        args.ids.len()
+        args.ids.len(),
+        told(activations)
     ));
     Ok(())
 }

@@ -112,11 +112,28 @@ impl DecodeBy {
 
 /// `--activations`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ActivationKind {
+pub(super) enum ActivationKind {
     /// As they are
     F32,
     /// Rounded to 8 bits
     Int8,
+}
+
+/// What a line says of rounded activations, behind the cache; of others nothing.
+pub(super) fn told(activations: Activations) -> &'static str {
+    match activations {
+        Activations::AsTheyAre => "",
+        Activations::Int8 => ", activations int8",
+    }
+}
+
+impl From<ActivationKind> for Activations {
+    fn from(kind: ActivationKind) -> Self {
+        match kind {
+            ActivationKind::F32 => Self::AsTheyAre,
+            ActivationKind::Int8 => Self::Int8,
+        }
+    }
 }
 
 /// Which machine, and what is planned on it.
@@ -135,6 +152,9 @@ pub(super) struct MachineArgs {
     /// How the KV cache is stored: f32 (the CPU backend alone), bf16, f16, int8 or fp8; keys and values apart as k=bf16,v=int8 [default: f32 on the CPU backend, bf16 on a GPU]
     #[arg(long, env = "ZYNFER_KV", hide_env_values = true, value_name = "FORMAT", value_parser = str::parse::<KvFormats>)]
     pub(super) kv: Option<KvFormats>,
+    /// What quantized weights are multiplied with: activations as they are, or rounded to 8 bits with a scale per token and 64 elements; a GPU does so with int8 weights and several tokens
+    #[arg(long, value_enum, default_value_t = ActivationKind::F32, value_name = "KIND")]
+    pub(super) activations: ActivationKind,
     /// AMD's HIP library, instead of searching for it
     #[arg(long, value_name = "FILE")]
     pub(super) hip_library: Option<OsString>,
@@ -149,12 +169,9 @@ pub(super) struct MachineArgs {
 pub(super) struct BackendArgs {
     #[command(flatten)]
     machine: MachineArgs,
-    /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator and where matrices are stored in several schemes]
+    /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator, where matrices are stored in several schemes, and with a --kv other than bf16]
     #[arg(long, value_enum, env = "ZYNFER_PLAN", hide_env_values = true, value_name = "PLAN")]
     plan: Option<DecodeBy>,
-    /// What quantized weights are multiplied with: activations as they are, or rounded to 8 bits with a scale per token and 64 elements; a GPU does so with int8 weights and several tokens
-    #[arg(long, value_enum, default_value_t = ActivationKind::F32, value_name = "KIND")]
-    activations: ActivationKind,
 }
 
 /// A model whose text can be read; its weights are not touched yet.
@@ -199,6 +216,11 @@ impl BackendArgs {
             Some(GpuKind::Emulator) => Backend::Emulator,
         };
         Ok(Self { machine: MachineArgs { backend, ..self.machine.clone() }, ..self.clone() })
+    }
+
+    /// What quantized matrices are to be multiplied with.
+    pub(super) fn activations(&self) -> Activations {
+        self.machine.activations.into()
     }
 
     /// Which machine.
@@ -333,10 +355,7 @@ pub(super) fn open_backend(
     ui: &Ui,
 ) -> CliResult<Box<dyn Ops>> {
     let machine = &args.machine;
-    let activations = match args.activations {
-        ActivationKind::F32 => Activations::AsTheyAre,
-        ActivationKind::Int8 => Activations::Int8,
-    };
+    let activations = Activations::from(machine.activations);
     let Some(kind) = machine.kind(ui)? else {
         if let Some(plan) = args.plan.filter(|plan| *plan != DecodeBy::Unfused) {
             let name =
@@ -371,6 +390,9 @@ pub(super) fn open_backend(
             }
         },
     };
+    if activations == Activations::Int8 && !gpu::rounds(weights, &gpu::schemes(weights, source.as_ref())?) {
+        ui.say("--activations int8: no matrix of the model is int8 with a scale per row, nothing is rounded");
+    }
     let (hip_library, decode) = (machine.hip_library.clone(), plan.plan());
     let options = gpu::Options { hip_library, decode, kv, activations, ..gpu::Options::new(context)? };
     let opened = gpu::open(kind, &machine.device, config, weights, source.as_ref(), &options)?;

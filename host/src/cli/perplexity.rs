@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::error::{CliError, CliResult};
-use super::model::{BackendArgs, ModelArgs};
+use super::model::{BackendArgs, ModelArgs, told};
 use super::output::Ui;
 use super::scored::{ScoredArgs, encode, watched};
 
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
     let context = model.context(&args.backend, windows.window())?;
     let mut engine = model.load(&args.backend, context, ui)?.engine;
     let (result, interrupted) = watched(ui, "perplexity", |on_event| engine.perplexity(&windows, on_event))?;
-    let (backend, kv) = (engine.backend(), engine.kv_formats());
+    let (backend, kv, activations) = (engine.backend(), engine.kv_formats(), engine.activations());
     let windows = result.window_mean_nll.len();
     if args.json {
         ui.out_json(&json!({
@@ -43,12 +43,13 @@ pub(super) fn run(args: &Args, ui: &Ui) -> CliResult<()> {
             "window_mean_nll": result.window_mean_nll,
             "backend": backend,
             "kv": kv.to_string(),
+            "activations": activations.to_string(),
         }))?;
     } else {
         ui.out(&format!("perplexity {:.4}\n", result.perplexity))?;
         ui.aside(&format!(
-            "{backend}, KV cache {kv}: mean negative log-likelihood {:.6} over {} tokens in {windows} windows of {}, {} ids unused",
-            result.mean_nll, result.tokens_scored, result.window, result.ids_unused
+            "{backend}, KV cache {kv}{}: mean negative log-likelihood {:.6} over {} tokens in {windows} windows of {}, {} ids unused",
+            told(activations), result.mean_nll, result.tokens_scored, result.window, result.ids_unused
         ));
     }
     // What was measured before Ctrl-C is told, and said to be not all.

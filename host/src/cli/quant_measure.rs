@@ -87,6 +87,7 @@ impl Work<'_> {
             source: self.src.display().to_string(),
             backend: engine.backend(),
             kv: engine.kv_formats().to_string(),
+            activations: self.backend.activations(),
             scored,
             calibration_tokens: self.calibration.as_ref().map(|by| by.tokens),
             context: self.card_context(&config)?,

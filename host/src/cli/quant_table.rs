@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::engine::compare::Comparison;
 use crate::engine::perplexity::Perplexity;
+use crate::quant::Activations;
 
 use super::cost::Cost;
 use super::output::{bits_per_weight, bytes, one_line};
@@ -20,6 +21,8 @@ pub(super) struct Report {
     pub(super) backend: &'static str,
     /// How keys and values were stored there.
     pub(super) kv: String,
+    /// What quantized matrices are multiplied with.
+    pub(super) activations: Activations,
     /// What the windows are, from the source's evaluation.
     pub(super) scored: Perplexity,
     /// Tokens of the text that codes were chosen by.
@@ -160,6 +163,7 @@ impl Report {
             "source": self.source,
             "backend": self.backend,
             "kv": self.kv,
+            "activations": self.activations.to_string(),
             "window": self.scored.window,
             "windows": self.scored.window_mean_nll.len(),
             "tokens_scored": self.scored.tokens_scored,
@@ -175,10 +179,11 @@ impl Report {
     pub(super) fn markdown(&self) -> String {
         let scored = &self.scored;
         let mut text = format!(
-            "{}, {}, KV cache {}: {} tokens in {} windows of {}\n\n",
+            "{}, {}, KV cache {}{}: {} tokens in {} windows of {}\n\n",
             self.name(),
             self.backend,
             self.kv,
+            super::model::told(self.activations),
             scored.tokens_scored,
             scored.window_mean_nll.len(),
             scored.window

@@ -136,6 +136,7 @@ fn report(args: &Args, request: &Request, generated: &Generated, loaded: &Loaded
         "finish_reason": outcome.finish_reason.name(),
         "backend": loaded.engine.backend(),
         "kv": loaded.engine.kv_formats().to_string(),
+        "activations": loaded.engine.activations().to_string(),
         "seed": outcome.seed,
         "timings": {
             "load_ms": milliseconds(loaded.load),

@@ -353,6 +353,10 @@ impl Ops for CpuBackend {
         self.options.kv
     }
 
+    fn activations(&self) -> Activations {
+        self.options.activations
+    }
+
     fn max_chunk(&self) -> usize {
         self.options.max_chunk
     }

@@ -27,6 +27,7 @@ use crate::model::{
     ops::{BackendError, Candidate, Ops},
     weights::Weights,
 };
+use crate::quant::Activations;
 
 /// Turns ids into text as they come, holding back incomplete characters.
 pub trait Detokenize {
@@ -204,6 +205,11 @@ impl Engine {
     /// How the backend stores keys and values.
     pub fn kv_formats(&self) -> KvFormats {
         self.ops.kv_formats()
+    }
+
+    /// What the backend multiplies quantized matrices with.
+    pub fn activations(&self) -> Activations {
+        self.ops.activations()
     }
 
     /// Context in tokens: prompt and generated ones together.

@@ -217,11 +217,6 @@ pub enum OpenError {
     /// A tensor is missing or wrong.
     #[error(transparent)]
     Weight(#[from] WeightError),
-    /// `--activations int8` without a matrix that it concerns.
-    #[error(
-        "--activations int8: the GPU kernels round what int8 matrices with a scale per row are multiplied with, and the model has none"
-    )]
-    NothingRounded,
     /// `--activations int8` with products that are there to be compared.
     #[error("--activations int8: only ZYNFER_GEMM=fast rounds activations")]
     Rung,
@@ -295,13 +290,8 @@ pub fn open(
         })?;
         plan.check(scheme)?;
     }
-    if options.activations == Activations::Int8 {
-        if !schemes.contains(&Scheme::Int8Row) {
-            return Err(OpenError::NothingRounded);
-        }
-        if options.gemm != Gemm::Fast {
-            return Err(OpenError::Rung);
-        }
+    if options.activations == Activations::Int8 && options.gemm != Gemm::Fast {
+        return Err(OpenError::Rung);
     }
     let plan = Plan::new(config, weights, &schemes, options)?;
     let (context, notes) = context(kind, &selector, options.hip_library.as_ref())?;
@@ -394,6 +384,12 @@ pub fn schemes(weights: &Weights, source: &dyn TensorSource) -> Result<Vec<Schem
     let schemes = weights.specs().iter().map(scheme).collect::<Result<Vec<_>, OpenError>>()?;
     check_schemes(weights, &schemes)?;
     Ok(schemes)
+}
+
+/// Whether a matrix is among these whose activations the kernels can round: int8 with a scale per row. An embedding of its own is looked up.
+pub fn rounds(weights: &Weights, schemes: &[Scheme]) -> bool {
+    let multiplied = |index: usize| TensorId(index) != weights.embed_tokens || weights.embed_tokens == weights.lm_head;
+    schemes.iter().enumerate().any(|(index, scheme)| *scheme == Scheme::Int8Row && multiplied(index))
 }
 
 /// Refuses the first tensor whose scheme no kernel reads; `schemes` are in the order of [`Weights::specs`].

@@ -12,7 +12,7 @@ use crate::model::config::ModelConfig;
 use crate::model::kv::KvFormats;
 use crate::model::ops::{Act, BackendError, Candidate, OpResult, Ops, TensorId, plain};
 use crate::model::weights::Weights;
-use crate::quant::Scheme;
+use crate::quant::{Activations, Scheme};
 
 use super::load::{GpuKind, Options, Rung};
 use super::plan::{KV, Plan, row, stored};
@@ -260,6 +260,10 @@ impl Ops for Gpu {
 
     fn kv_formats(&self) -> KvFormats {
         self.plan.kv
+    }
+
+    fn activations(&self) -> Activations {
+        if self.rounded.is_some() { Activations::Int8 } else { Activations::AsTheyAre }
     }
 
     fn wave_instructions(&self) -> Option<u64> {

@@ -7,7 +7,7 @@ use device_ops::linear::w8a8;
 use device_ops::{kv_append, top_k};
 
 use super::arena::Arena;
-use super::load::Options;
+use super::load::{Options, rounds};
 use crate::hip::decode::work_bytes;
 use crate::model::config::ModelConfig;
 use crate::model::kv::{KvFormat, KvFormats};
@@ -134,7 +134,7 @@ impl Plan {
         schemes: &[Scheme],
         options: &Options,
     ) -> Result<Self, PlanError> {
-        let &Options { context_len, max_chunk, kv, activations: rounds, .. } = options;
+        let &Options { context_len, max_chunk, kv, activations: rounded, .. } = options;
         check_shapes(config, context_len)?;
         let [k, v] = stored(kv).ok_or(PlanError::Kv(kv))?;
         let max_chunk = max_chunk.clamp(1, context_len).min(crate::hip::kernels::MAX_TOKENS);
@@ -169,7 +169,7 @@ impl Plan {
             let sum = plan.act_bytes(config, act).and_then(|bytes| activations.checked_add(bytes));
             activations = sum.ok_or_else(overflow("activations"))?;
         }
-        if rounds == Activations::Int8 {
+        if rounded == Activations::Int8 && rounds(weights, schemes) {
             let [codes, scales] = w8a8::bytes(max_chunk as u64, config.widest_input() as u64);
             plan.rounded_bytes = usize::try_from(codes + scales).map_err(|_| overflow("activations")())?;
         }
@@ -320,6 +320,27 @@ mod tests {
         assert_eq!(bytes(&coded), bytes(&exact));
         let error = plan_with(&config, 1000, 512, KvFormats::both(KvFormat::F32)).expect_err("no kernels");
         assert!(error.to_string().starts_with("--kv f32: the GPU kernels hold "), "{error}");
+    }
+
+    #[test]
+    fn what_is_rounded_has_room_for_the_widest_input_where_it_is_multiplied() {
+        let (tied, untied) = (config(), ModelConfig { tie_word_embeddings: false, ..config() });
+        let bytes = |config: &ModelConfig, activations, int8: fn(&str) -> bool| {
+            let weights = Weights::new(config);
+            let scheme = |name: &str| if int8(name) { Scheme::Int8Row } else { Scheme::Bf16 };
+            let schemes: Vec<Scheme> = weights.specs().iter().map(|spec| scheme(&spec.name)).collect();
+            let options = Options { activations, ..Options::new(1024).expect("no variables") };
+            Plan::new(config, &weights, &schemes, &options).expect("it fits").rounded_bytes
+        };
+        // 512 tokens of 3072 codes, a scale of four bytes for each 64.
+        let all = 512 * 3072 + 512 * 48 * 4;
+        let (int8, plain) = (Activations::Int8, Activations::AsTheyAre);
+        assert_eq!(bytes(&tied, int8, |name| name.ends_with("up_proj.weight")), all);
+        assert_eq!(bytes(&tied, plain, |name| name.ends_with("up_proj.weight")), 0);
+        assert_eq!(bytes(&tied, int8, |_| false), 0);
+        // A table that is looked up is not multiplied; one that is lm_head as well is.
+        assert_eq!(bytes(&tied, int8, |name| name.contains("embed_tokens")), all);
+        assert_eq!(bytes(&untied, int8, |name| name.contains("embed_tokens")), 0);
     }
 
     #[test]

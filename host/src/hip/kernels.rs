@@ -25,6 +25,8 @@ pub use prefill::{Gemm, Qkv};
 
 use matrix::Parts;
 
+/// Most positions of a cache: attention's kernels count its bytes within a head in 32 bits.
+const MAX_CAPACITY: u32 = (1 << 23) - 32;
 /// Most tokens of one launch: what the y axis of a grid holds.
 pub const MAX_TOKENS: usize = 65_535;
 /// Alignment of every pointer whose contract says nothing else, in bytes.
@@ -587,6 +589,9 @@ impl Op {
         }
         let kv_heads = self.width("kv heads", cache.kv_heads, 1)?;
         let capacity = self.width("cache capacity", cache.capacity, kv_append::CAPACITY_MULTIPLE as usize)?;
+        if capacity > MAX_CAPACITY {
+            return Err(self.refuse(format!("cache capacity is {capacity}, {MAX_CAPACITY} is the most")));
+        }
         Ok(CacheShape { kv_heads, head_dim: cache.head_dim as u32, capacity })
     }
 }

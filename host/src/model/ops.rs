@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::kv::KvFormats;
+use crate::quant::Activations;
 
 /// An activation buffer of the backend, by its role; each holds the rows of the current chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,6 +70,10 @@ pub trait Ops: Send {
     fn context_len(&self) -> usize;
     /// How this instance stores keys and values.
     fn kv_formats(&self) -> KvFormats;
+    /// What this instance multiplies quantized matrices with, those that it can multiply so.
+    fn activations(&self) -> Activations {
+        Activations::AsTheyAre
+    }
     /// Largest `T` of one forward pass.
     fn max_chunk(&self) -> usize;
     /// Most rows one [`Ops::logits`] call may ask for; at least 1. Logits are `V` wide, so a backend may hold fewer than a chunk.

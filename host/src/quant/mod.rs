@@ -61,6 +61,15 @@ pub enum Activations {
     Int8,
 }
 
+impl fmt::Display for Activations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AsTheyAre => "as-is",
+            Self::Int8 => "int8",
+        })
+    }
+}
+
 /// How the elements of a matrix are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {

@@ -53,7 +53,7 @@ impl KvFormat {
 
 #[cfg(gpu)]
 mod device {
-    use amdgpu_target::gpu::{f32_to_f16, fma, lane_idx, max, rcp, store, wave_max_u32};
+    use amdgpu_target::gpu::{INTEGERS, f32_to_f16, fma, lane_idx, max, rcp, store, wave_max_u32};
     use amdgpu_target::{f32_to_bf16, number_to_fp8};
 
     use super::KvFormat;
@@ -109,8 +109,7 @@ mod device {
         let code = |x: f32| {
             let scaled = x * factor;
             if format == INT8 {
-                // Added to 1.5 · 2²³ a number is rounded to a whole one, which then stands in the lowest bits.
-                (max(scaled, -127.0).min(127.0) + 12_582_912.0).to_bits() & 0xff
+                (max(scaled, -127.0).min(127.0) + INTEGERS).to_bits() & 0xff
             } else {
                 u32::from(number_to_fp8(scaled))
             }

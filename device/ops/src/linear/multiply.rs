@@ -2,7 +2,7 @@
 //! token. No kernel, no product.
 
 use amdgpu_target::gpu::{
-    ACC_COLUMNS, Acc, IntAcc, acc_column, acc_column_of, acc_to_array, fma, int_acc_to_array, load, wave_idx,
+    ACC_COLUMNS, Acc, INTEGERS, IntAcc, acc_column, acc_column_of, acc_to_array, fma, int_acc_to_array, load, wave_idx,
 };
 
 /// A way to multiply stages.
@@ -43,9 +43,6 @@ impl Multiply for Floats {
     }
 }
 
-/// 1.5 · 2²³: a whole number below 2²² in magnitude, added to its bits, gives the bits of their sum as f32.
-const ORIGIN: f32 = 12_582_912.0;
-
 /// Bytes by bytes: acc += scale[t] · Σ of a step.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes {
@@ -60,7 +57,7 @@ pub(super) struct Bytes {
 impl Multiply for Bytes {
     const BYTES: bool = true;
     type Factors<const FT: usize> = [[f32; ACC_COLUMNS]; FT];
-    const START: i32 = ORIGIN.to_bits() as i32;
+    const START: i32 = INTEGERS.to_bits() as i32;
 
     #[inline(always)]
     unsafe fn factors<const FT: usize>(self, step: u32) -> Self::Factors<FT> {
@@ -79,7 +76,7 @@ impl Multiply for Bytes {
         let (sums, acc) = (int_acc_to_array(sums), acc_to_array(acc));
         Acc::new(core::array::from_fn(|e| {
             // At most 64 · 127 · 128, below 2²²: exact. A subtraction can share its cycle with another operation, a conversion cannot.
-            let sum = f32::from_bits(sums[e] as u32) - ORIGIN;
+            let sum = f32::from_bits(sums[e] as u32) - INTEGERS;
             fma(sum, factors[j][acc_column_of(e)], acc[e])
         }))
     }

@@ -92,9 +92,11 @@ fn arrange(activations: Activations, whole: bool, x: &[f32], out: &mut [f32]) {
     for (((values, sum), scale), shared) in groups.zip(sums).zip(scales).zip(shared) {
         *scale = 1.0;
         if activations == Activations::Int8 {
-            *scale = shared.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0;
+            // As whole numbers magnitudes are in order, NaN behind all: it is not passed over, and its group's products are NaN.
+            let most = shared.iter().fold(0, |most, x| x.abs().to_bits().max(most));
+            *scale = f32::from_bits(most) / 127.0;
             for value in values.iter_mut() {
-                // A group of zeros has a scale of 0, and gives no number here.
+                // A group of zeros has a scale of 0, one with a NaN one that is none: nothing to divide by.
                 let code = (*value / *scale).round_ties_even().clamp(-127.0, 127.0);
                 *value = if *scale > 0.0 { code } else { 0.0 };
             }

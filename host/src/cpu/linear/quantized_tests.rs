@@ -192,6 +192,35 @@ fn activations_of_8_bits_are_rounded_by_groups_of_64() {
     }
 }
 
+/// A NaN or an infinity among activations spoils the products of its token, and of no other: a whole row of them, and one among numbers.
+#[test]
+fn activations_that_are_no_numbers_spoil_their_token_alone() {
+    let (n, k) = (5, 256);
+    for scheme in schemes(k) {
+        let case = Case::new(scheme, n, k);
+        for (spoilt, whole) in [(f32::NAN, true), (f32::NAN, false), (f32::INFINITY, true), (f32::NEG_INFINITY, false)]
+        {
+            let mut x: Vec<f32> = (0..3 * k).map(number).collect();
+            if whole {
+                x[k..2 * k].fill(spoilt)
+            } else {
+                x[k + 77] = spoilt
+            }
+            for activations in [Activations::AsTheyAre, Activations::Int8] {
+                for (i, y) in case.product(activations, &x).iter().enumerate() {
+                    assert_eq!(
+                        y.is_finite(),
+                        i / n != 1,
+                        "{scheme} {activations:?} {spoilt} {whole}: y[{},{}] is {y}",
+                        i / n,
+                        i % n
+                    );
+                }
+            }
+        }
+    }
+}
+
 /// A product with a single 1 among zeros is an element of the matrix: the bits that decoding its row gives, whatever way they are unpacked.
 #[test]
 fn what_is_multiplied_is_what_a_row_decodes_to() {

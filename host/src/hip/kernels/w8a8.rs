@@ -15,6 +15,7 @@ struct Rounded {
 impl Op {
     fn rounded(self, span: &Span, [tokens, k]: [usize; 2]) -> Result<Rounded, LaunchError> {
         let [codes, scales] = w8a8::bytes(tokens as u64, k as u64);
+        self.fits_u32("scales", tokens * (k / w8a8::GROUP as usize))?;
         let bytes = usize::try_from(codes + scales).map_err(|_| self.refuse(format!("{tokens} × {k} bytes")))?;
         self.holds_aligned("8-bit activations", span, &[bytes], 1, ALIGN)?;
         Ok(Rounded { codes: span.address(), scales: span.address() + codes })
