@@ -148,12 +148,19 @@ impl Shared<'_> {
         }
         let before = group.slots[wave].wave.executed;
         let left = limit.saturating_sub(self.executed.load(Relaxed));
-        if left == 0 {
+        let hang = |group: &Group| {
             let fault = Fault::Hang(format!("the launch executed {limit} instructions"));
-            return Err(Box::new(trap(&self.cx, group.id, &group.slots[wave].wave, fault)));
+            Err(Box::new(trap(&self.cx, group.id, &group.slots[wave].wave, fault)))
+        };
+        if left == 0 {
+            return hang(group);
         }
         let stopped = group.run(&self.cx, wave, slice.min(left), &mut stats.instructions)?;
-        self.executed.fetch_add(group.slots[wave].wave.executed - before, Relaxed);
+        let done = group.slots[wave].wave.executed - before;
+        // Other threads may have used what was left meanwhile: together they pass the limit by a slice each at most, and one of them sees it.
+        if self.executed.fetch_add(done, Relaxed) + done > limit {
+            return hang(group);
+        }
         Ok(stopped)
     }
 }
