@@ -7,6 +7,8 @@ mod flash;
 pub mod formats;
 #[cfg(gpu)]
 mod plain;
+#[cfg(gpu)]
+mod tile;
 
 use amdgpu_target::Geometry;
 #[cfg(gpu)]

@@ -51,6 +51,16 @@ impl KvFormat {
     }
 }
 
+// Kernels tell formats apart by their numbers: from int8 on codes are a byte and have scales.
+const _: () = {
+    let mut all = [KvFormat::Bf16, KvFormat::F16, KvFormat::Int8, KvFormat::Fp8].as_slice();
+    while let [format, rest @ ..] = all {
+        let scaled = *format as u32 >= KvFormat::Int8 as u32;
+        assert!(format.has_scales() == scaled && format.code_bytes() == if scaled { 1 } else { 2 });
+        all = rest;
+    }
+};
+
 #[cfg(gpu)]
 mod device {
     use amdgpu_target::gpu::{INTEGERS, f32_to_f16, fma, lane_idx, max, rcp, store, wave_max_u32};

@@ -31,6 +31,20 @@ pub(super) fn each_run<const FN: usize, const FT: usize>(mut put: impl FnMut(u32
     }
 }
 
+/// Calls `put` with fragments `[..][j]` and `j`, for each column of tiles.
+#[inline(always)]
+fn each_column<const FN: usize, const FT: usize>(acc: &[[Acc; FT]; FN], put: impl Fn([Acc; FN], usize)) {
+    const { assert!(FT == 2 || FT == 4) };
+    // Written out: as a loop LLVM leaves columns rolled up, with the accumulators in memory.
+    let column = |j: usize| core::array::from_fn(|i| acc[i][j]);
+    put(column(0), 0);
+    put(column(1), 1);
+    if FT == 4 {
+        put(column(2 % FT), 2);
+        put(column(3 % FT), 3);
+    }
+}
+
 /// A run of a fragment's elements.
 #[inline(always)]
 pub(super) fn run_of(acc: Acc, run: usize) -> [f32; ACC_RUN] {
@@ -112,19 +126,8 @@ pub(super) unsafe fn write<const FN: usize, const FT: usize>(
     n: u32,
     stride: u32,
 ) {
-    const { assert!(FT == 2 || FT == 4) };
-    // Written out: as a loop LLVM leaves columns rolled up, with the accumulators in memory.
-    let column = |j: usize| core::array::from_fn(|i| acc[i][j]);
     // SAFETY: points 1 and 2 are the caller's.
-    unsafe { write_column::<FN, FT>(column(0), 0, y, [tokens, n, stride]) };
-    // SAFETY: as above.
-    unsafe { write_column::<FN, FT>(column(1), 1, y, [tokens, n, stride]) };
-    if FT == 4 {
-        // SAFETY: as above.
-        unsafe { write_column::<FN, FT>(column(2 % FT), 2, y, [tokens, n, stride]) };
-        // SAFETY: as above.
-        unsafe { write_column::<FN, FT>(column(3 % FT), 3, y, [tokens, n, stride]) };
-    }
+    each_column(acc, |column, j| unsafe { write_column::<FN, FT>(column, j, y, [tokens, n, stride]) });
 }
 
 /// Stores fragments `[..][j]`.
@@ -162,19 +165,8 @@ pub(super) unsafe fn add<const FN: usize, const FT: usize>(
     n: u32,
     stride: u32,
 ) {
-    const { assert!(FT == 2 || FT == 4) };
-    // Written out: as a loop LLVM leaves four columns rolled up, with the accumulators in memory.
-    let column = |j: usize| core::array::from_fn(|i| acc[i][j]);
     // SAFETY: points 1 and 2 of `write`.
-    unsafe { add_column::<FN, FT>(column(0), 0, y, [tokens, n, stride]) };
-    // SAFETY: as above.
-    unsafe { add_column::<FN, FT>(column(1), 1, y, [tokens, n, stride]) };
-    if FT == 4 {
-        // SAFETY: as above.
-        unsafe { add_column::<FN, FT>(column(2 % FT), 2, y, [tokens, n, stride]) };
-        // SAFETY: as above.
-        unsafe { add_column::<FN, FT>(column(3 % FT), 3, y, [tokens, n, stride]) };
-    }
+    each_column(acc, |column, j| unsafe { add_column::<FN, FT>(column, j, y, [tokens, n, stride]) });
 }
 
 /// Adds fragments `[..][j]`.

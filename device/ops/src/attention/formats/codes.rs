@@ -1,7 +1,9 @@
 //! What attention's matrix instructions read of a cache: eight numbers at a time, as bf16. One byte's codes are bf16 exactly; a half has more digits
 //! than that, and is two bf16 whose sum it is. Scales are applied elsewhere.
 
-use amdgpu_target::gpu::{B64, B128, bf16x8_exact, f16_to_f32, unpack_fp8};
+use amdgpu_target::gpu::{B64, B128, bf16x8_exact, f16_to_f32};
+
+use crate::format::{Bf16, Format, Fp8, Int8};
 
 /// A way of storing eight neighbouring numbers.
 pub trait Code {
@@ -27,14 +29,8 @@ pub trait Code {
     }
 }
 
-/// bf16 as it is.
-pub struct Bf16;
 /// IEEE half.
 pub struct F16;
-/// i8.
-pub struct Int8;
-/// OCP e4m3fn.
-pub struct Fp8;
 
 impl Code for Bf16 {
     const BYTES: u32 = 2;
@@ -77,32 +73,24 @@ impl Code for F16 {
     }
 }
 
-impl Code for Int8 {
-    const BYTES: u32 = 1;
-    type Unit = u8;
-    type Raw = B64;
-    #[inline(always)]
-    fn none() -> B64 {
-        B64::new([0; 2])
-    }
-    #[inline(always)]
-    fn high(raw: B64) -> B128 {
-        let words = raw.words();
-        bf16x8_exact(core::array::from_fn(|e| ((words[e / 4] << (24 - 8 * (e as u32 % 4))) as i32 >> 24) as f32))
-    }
+/// Defines a format of one byte, whose codes mean what they mean as weights.
+macro_rules! of_a_byte {
+    ($format:ty) => {
+        impl Code for $format {
+            const BYTES: u32 = 1;
+            type Unit = u8;
+            type Raw = B64;
+            #[inline(always)]
+            fn none() -> B64 {
+                B64::new([0; 2])
+            }
+            #[inline(always)]
+            fn high(raw: B64) -> B128 {
+                let [lo, hi] = raw.words();
+                bf16x8_exact(<$format>::piece(B128::new([lo, hi, 0, 0]), 0))
+            }
+        }
+    };
 }
-
-impl Code for Fp8 {
-    const BYTES: u32 = 1;
-    type Unit = u8;
-    type Raw = B64;
-    #[inline(always)]
-    fn none() -> B64 {
-        B64::new([0; 2])
-    }
-    #[inline(always)]
-    fn high(raw: B64) -> B128 {
-        let [a, b] = raw.words().map(unpack_fp8);
-        bf16x8_exact(core::array::from_fn(|e| if e < 4 { a[e] } else { b[e - 4] }))
-    }
-}
+of_a_byte!(Int8);
+of_a_byte!(Fp8);

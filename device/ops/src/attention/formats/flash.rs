@@ -1,4 +1,4 @@
-//! Attention over a cache in formats by matrix instructions: the tiles of [`super::super::flash`], whose keys and values become bf16 between memory
+//! Attention over a cache in formats by matrix instructions: the tiles of [`super::super::tile`] as [`super::super::flash`] walks them, whose keys and values become bf16 between memory
 //! and the product.
 //!
 //! What differs from there:
@@ -13,10 +13,11 @@ use amdgpu_target::gpu::{
     pair_operand_row, pair_row, rcp, schedule_fence, wave_idx, wmma_bf16, workgroup_x, workgroup_y,
 };
 
-use super::codes::{Bf16, Code, F16, Fp8, Int8};
+use super::codes::{Code, F16};
 use super::{Part, kernel};
-use crate::attention::flash::{BLOCK, PerQuery, Span, Tile, scaled};
+use crate::attention::tile::{BLOCK, PerQuery, Span, Tile, scaled};
 use crate::attention::{DECODE_WAVES, PREFILL_WAVES, QUERIES, keep_below};
+use crate::format::{Bf16, Fp8, Int8};
 use crate::kv_formats::{F16 as FORMAT_F16, FP8 as FORMAT_FP8, INT8 as FORMAT_INT8};
 
 /// `$body` for each `$j` below `$n`, at most 4, written out: a loop of this size would be left as one, with its arrays in memory.
@@ -44,8 +45,7 @@ impl Coded {
     fn of_workgroup(k: Part, v: Part, d: usize, span: Span) -> Self {
         let positions = workgroup_y() as usize * span.capacity as usize;
         let head = |part: Part| {
-            let bytes = if part.has_scales() { 1 } else { 2 };
-            let codes = part.codes.wrapping_add(positions * d * bytes);
+            let codes = part.codes.wrapping_add(positions * d * part.code_bytes());
             Part { codes, scales: part.scales.wrapping_add(positions), ..part }
         };
         Self { k: head(k), v: head(v), span }

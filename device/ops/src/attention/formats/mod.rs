@@ -92,6 +92,12 @@ impl Part {
     fn has_scales(self) -> bool {
         self.format >= crate::kv_formats::INT8
     }
+
+    /// Bytes of a code.
+    #[inline(always)]
+    fn code_bytes(self) -> usize {
+        if self.has_scales() { 1 } else { 2 }
+    }
 }
 
 /// Writes one kernel: the expression is its body, with the parameters of `Args`; keys and values as [`Part`]s.
