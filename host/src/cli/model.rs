@@ -372,6 +372,7 @@ pub(super) fn open_backend(
     }
     // A card gains most from the fewest launches; the emulator has none to save, and the operations' kernels are less to execute.
     let kv = machine.kv.unwrap_or(gpu::plan::KV);
+    let schemes = gpu::schemes(weights, source.as_ref())?;
     let plan = match args.plan {
         Some(plan) => plan,
         None if kind == GpuKind::Emulator => DecodeBy::Unfused,
@@ -379,7 +380,7 @@ pub(super) fn open_backend(
             ui.say(&format!("--plan unfused: --kv {kv}, fused decode reads a cache of bf16"));
             DecodeBy::Unfused
         }
-        None => match weights.one_scheme(&gpu::schemes(weights, source.as_ref())?) {
+        None => match weights.one_scheme(&schemes) {
             Ok(_) => DecodeBy::Persistent,
             Err((spec, [scheme, others])) => {
                 let name = &spec.name;
@@ -390,7 +391,7 @@ pub(super) fn open_backend(
             }
         },
     };
-    if activations == Activations::Int8 && !gpu::rounds(weights, &gpu::schemes(weights, source.as_ref())?) {
+    if activations == Activations::Int8 && !gpu::rounds(weights, &schemes) {
         ui.say("--activations int8: no matrix of the model is int8 with a scale per row, nothing is rounded");
     }
     let (hip_library, decode) = (machine.hip_library.clone(), plan.plan());

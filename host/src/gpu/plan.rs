@@ -323,6 +323,19 @@ mod tests {
     }
 
     #[test]
+    fn kernels_and_commands_count_the_same_bytes_of_a_cache() {
+        for (both, [k, v]) in ["bf16", "f16", "int8", "fp8", "k=int8,v=f16"].map(|text| {
+            let kv: KvFormats = text.parse().expect("a format");
+            (kv, stored(kv).expect("kernels"))
+        }) {
+            let config = config();
+            let bytes = |format: Stored| format.bytes(config.num_key_value_heads, 1, config.head_dim).expect("small");
+            let layers = config.num_hidden_layers;
+            assert_eq!(both.token_bytes(&config), Some(layers * (bytes(k) + bytes(v))), "{both}");
+        }
+    }
+
+    #[test]
     fn what_is_rounded_has_room_for_the_widest_input_where_it_is_multiplied() {
         let (tied, untied) = (config(), ModelConfig { tie_word_embeddings: false, ..config() });
         let bytes = |config: &ModelConfig, activations, int8: fn(&str) -> bool| {

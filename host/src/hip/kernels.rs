@@ -5,28 +5,26 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use device_ops::{
-    Geometry, argmax, attention, bias_add, embed, head_norm, kv_append, residual_add, rmsnorm, rope, swiglu, top_k,
-};
+use device_ops::{Geometry, argmax, bias_add, embed, head_norm, residual_add, rmsnorm, rope, swiglu, top_k};
 
 use super::error::HipError;
 use super::memory::{Context, Span};
 use super::module::{Function, Module};
 use super::stream::Stream;
 
+mod cache;
 mod formats;
 mod matrix;
 mod prefill;
 mod w8a8;
 
+pub use cache::KvCache;
 pub use formats::CodedCache;
 pub use matrix::{Matrix, stored};
 pub use prefill::{Gemm, Qkv};
 
 use matrix::Parts;
 
-/// Most positions of a cache: attention's kernels count its bytes within a head in 32 bits.
-const MAX_CAPACITY: u32 = (1 << 23) - 32;
 /// Most tokens of one launch: what the y axis of a grid holds.
 pub const MAX_TOKENS: usize = 65_535;
 /// Alignment of every pointer whose contract says nothing else, in bytes.
@@ -265,94 +263,6 @@ impl Kernels {
         unsafe { self.launch(stream, name, rope::geometry(tokens, heads), &args) }
     }
 
-    /// Appends `k` and `v` `[T, kv_heads, D]` f32 to `cache` at `position`.
-    pub fn kv_append(
-        &self,
-        stream: &Stream,
-        k: &Span,
-        v: &Span,
-        cache: &KvCache<'_>,
-        tokens: usize,
-        position: usize,
-    ) -> Result<(), LaunchError> {
-        let op = Op("kv_append");
-        let tokens = op.tokens(tokens)?;
-        let shape = op.cache(cache)?;
-        let position = op.position(position, tokens, shape.capacity as usize, "the KV cache")?;
-        let row = [tokens as usize, cache.kv_heads, cache.head_dim];
-        op.holds("keys", k, &row, 4)?;
-        op.holds("values", v, &row, 4)?;
-        op.fits_u32("elements", row.iter().product())?;
-        op.apart(stream, &[k, v, cache.keys, cache.values])?;
-        let args = kv_append::Args {
-            k: k.address(),
-            v: v.address(),
-            k_cache: cache.keys.address(),
-            v_cache: cache.values.address(),
-            tokens,
-            kv_heads: shape.kv_heads,
-            head_dim_log2: shape.head_dim.ilog2(),
-            position,
-            capacity: shape.capacity,
-            pad: 0,
-        };
-        let geometry = kv_append::geometry(tokens, shape.kv_heads, shape.head_dim);
-        // SAFETY: 1. `Args` is this kernel's; 2. checked above, head_dim is a power of two because a cache with another is refused;
-        // 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
-        unsafe { self.launch(stream, kv_append::NAME, geometry, &args) }
-    }
-
-    /// Causal attention: `q` `[T, group · kv_heads, D]` f32 over `cache`, whose positions up to `position + T` are appended, to `out`
-    /// of the same shape in bf16. `plain` takes the first rung.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the operation's own: two buffers, a cache, three numbers and a switch"
-    )]
-    pub fn attention(
-        &self,
-        stream: &Stream,
-        q: &Span,
-        cache: &KvCache<'_>,
-        out: &Span,
-        [tokens, group]: [usize; 2],
-        position: usize,
-        plain: bool,
-    ) -> Result<(), LaunchError> {
-        let op = Op("attention");
-        let tokens = op.tokens(tokens)?;
-        let group = op.width("query heads per kv head", group, 1)?;
-        let shape = op.cache(cache)?;
-        let position = op.position(position, tokens, shape.capacity as usize, "the KV cache")?;
-        let row = [tokens as usize, group as usize, cache.kv_heads, cache.head_dim];
-        op.holds("queries", q, &row, 4)?;
-        op.holds("output", out, &row, 2)?;
-        op.fits_u32("elements", row.iter().product())?;
-        op.apart(stream, &[q, out, cache.keys, cache.values])?;
-        let args = attention::Args {
-            q: q.address(),
-            k_cache: cache.keys.address(),
-            v_cache: cache.values.address(),
-            out: out.address(),
-            tokens,
-            position,
-            group,
-            kv_heads: shape.kv_heads,
-            capacity: shape.capacity,
-            scale: 1.0 / (cache.head_dim as f32).sqrt(),
-        };
-        let (name, geometry) = match (plain, shape.head_dim) {
-            (true, 64) => (Some(attention::NAME_PLAIN_D64), attention::geometry_plain(tokens, group, shape.kv_heads)),
-            (true, 128) => (Some(attention::NAME_PLAIN_D128), attention::geometry_plain(tokens, group, shape.kv_heads)),
-            (_, head_dim) => {
-                (attention::name(tokens, head_dim), attention::geometry(tokens, group, shape.kv_heads, head_dim))
-            }
-        };
-        let name = name.ok_or_else(|| op.no_head_dim(cache.head_dim))?;
-        // SAFETY: 1. `Args` is that of all kernels, and the name is the one for this head_dim; 2. checked above; 3. the contract's
-        // geometry for the kernel named beside it; 4. one stream, and Spans keep memory alive.
-        unsafe { self.launch(stream, name, geometry, &args) }
-    }
-
     /// `out = silu(gate) ∘ up`: `[T, I]` f32 twice, bf16 out; `elements` = T · I.
     pub fn swiglu(
         &self,
@@ -439,27 +349,6 @@ impl Kernels {
         // SAFETY: as above; the launch before it on the stream wrote the keys.
         unsafe { self.launch(stream, top_k::NAME_MERGE, top_k::geometry_merge(), &args) }
     }
-}
-
-/// One layer's cache: `keys` `[kv_heads, capacity, D]` bf16 and `values` `[kv_heads, D, capacity]` bf16.
-#[derive(Debug, Clone, Copy)]
-pub struct KvCache<'a> {
-    /// Keys.
-    pub keys: &'a Span,
-    /// Values, transposed.
-    pub values: &'a Span,
-    /// Key/value heads.
-    pub kv_heads: usize,
-    /// D, 64 or 128.
-    pub head_dim: usize,
-    /// Positions, a multiple of [`kv_append::CAPACITY_MULTIPLE`].
-    pub capacity: usize,
-}
-
-struct CacheShape {
-    kv_heads: u32,
-    head_dim: u32,
-    capacity: u32,
 }
 
 /// An operation whose arguments are being checked; each check names it in its refusal.
@@ -571,27 +460,5 @@ impl Op {
         }
         stream.keep(spans);
         Ok(())
-    }
-
-    /// A cache of bf16.
-    fn cache(self, cache: &KvCache<'_>) -> Result<CacheShape, LaunchError> {
-        let found = self.cache_shape(cache)?;
-        let shape = [cache.kv_heads, cache.capacity, cache.head_dim];
-        self.holds("key cache", cache.keys, &shape, 2)?;
-        self.holds("value cache", cache.values, &shape, 2)?;
-        Ok(found)
-    }
-
-    /// The sizes of a cache, whatever it holds.
-    fn cache_shape(self, cache: &KvCache<'_>) -> Result<CacheShape, LaunchError> {
-        if cache.head_dim != 64 && cache.head_dim != 128 {
-            return Err(self.no_head_dim(cache.head_dim));
-        }
-        let kv_heads = self.width("kv heads", cache.kv_heads, 1)?;
-        let capacity = self.width("cache capacity", cache.capacity, kv_append::CAPACITY_MULTIPLE as usize)?;
-        if capacity > MAX_CAPACITY {
-            return Err(self.refuse(format!("cache capacity is {capacity}, {MAX_CAPACITY} is the most")));
-        }
-        Ok(CacheShape { kv_heads, head_dim: cache.head_dim as u32, capacity })
     }
 }

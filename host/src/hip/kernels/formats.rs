@@ -3,7 +3,8 @@
 use device_ops::attention::{self, formats};
 use device_ops::kv_formats::{KvFormat, append, prepare};
 
-use super::{CacheShape, Kernels, KvCache, LaunchError, Op, Qkv, Span, Stream};
+use super::cache::CacheShape;
+use super::{Kernels, KvCache, LaunchError, Op, Qkv, Span, Stream};
 
 /// One layer's cache: `keys` holds codes `[kv_heads, capacity, D]` of `k` and behind them f32 scales `[kv_heads, capacity]` where it has such,
 /// `values` codes `[kv_heads, D, capacity]` of `v` likewise.
@@ -66,15 +67,8 @@ impl Kernels {
         position: usize,
     ) -> Result<(), LaunchError> {
         let op = Op("kv_append");
-        let t = op.tokens(tokens)?;
         let Places { shape, k_cache, v_cache, k_scales, v_scales, k_format, v_format } = op.coded(coded)?;
-        let KvCache { keys, values, kv_heads, head_dim, .. } = coded.cache;
-        let position = op.position(position, t, shape.capacity as usize, "the KV cache")?;
-        let row = [tokens, kv_heads, head_dim];
-        op.holds("keys", k, &row, 4)?;
-        op.holds("values", v, &row, 4)?;
-        op.fits_u32("elements", row.iter().product())?;
-        op.apart(stream, &[k, v, keys, values])?;
+        let [t, position] = op.appended(stream, [k, v], &coded.cache, tokens, position)?;
         let args = append::Args {
             k: k.address(),
             v: v.address(),
@@ -89,7 +83,7 @@ impl Kernels {
             position,
             capacity: shape.capacity,
         };
-        let name = append::name(shape.head_dim).ok_or_else(|| op.no_head_dim(head_dim))?;
+        let name = append::name(shape.head_dim).ok_or_else(|| op.no_head_dim(coded.cache.head_dim))?;
         // SAFETY: 1. `Args` is that of both kernels, and the name is the one for this head_dim; 2. checked above, scales behind codes inside
         // the same buffer; 3. the contract's geometry; 4. one stream, and Spans keep memory alive.
         unsafe { self.launch(stream, name, append::geometry(t, shape.kv_heads), &args) }
@@ -162,16 +156,9 @@ impl Kernels {
         plain: bool,
     ) -> Result<(), LaunchError> {
         let op = Op("attention");
-        let t = op.tokens(tokens)?;
-        let q_heads = op.width("query heads per kv head", group, 1)?;
+        let head_dim = coded.cache.head_dim;
         let Places { shape, k_cache, v_cache, k_scales, v_scales, k_format, v_format } = op.coded(coded)?;
-        let KvCache { keys, values, kv_heads, head_dim, .. } = coded.cache;
-        let position = op.position(position, t, shape.capacity as usize, "the KV cache")?;
-        let row = [tokens, group, kv_heads, head_dim];
-        op.holds("queries", q, &row, 4)?;
-        op.holds("output", out, &row, 2)?;
-        op.fits_u32("elements", row.iter().product())?;
-        op.apart(stream, &[q, out, keys, values])?;
+        let [t, q_heads, position] = op.attended(stream, [q, out], &coded.cache, [tokens, group], position)?;
         let args = formats::Args {
             q: q.address(),
             k_cache,
