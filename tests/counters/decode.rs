@@ -120,6 +120,10 @@ fn codes_and_scales(stored: Stored, n: u32, k: u32) -> [u64; 2] {
         Stored::Int8Group => [elements, elements / 32 * 2],
         Stored::Int4 => [elements / 2, elements / 32 * 2],
         Stored::Int4Minimum => [elements / 2, elements / 32 * 4],
+        Stored::Int8Minimum => [elements, elements / 32 * 4],
+        Stored::Int8Levels => [elements, elements / 256 * 10],
+        Stored::Int8MinimumLevels => [elements, elements / 256 * 20],
+        Stored::Int4MinimumLevels => [elements / 2, elements / 256 * 20],
     }
 }
 

@@ -51,12 +51,19 @@ fn the_estimate_of_a_large_gemv_is_its_bytes() {
 fn quantized_weights_are_read_once_and_nothing_else_is() {
     let (n, k, group) = (256u64, 2048u64, 64u64);
     for names in linear::quantized::NAMES {
-        let (bits, scale_bytes, minimum_bytes) = match names.stored {
+        let by_groups = 2 * n * k / group;
+        // Two levels: 2 bytes for 256 elements and one for each of their groups.
+        let (levels, lower) = (n * k / 256 * (2 + 256 / 32), 32);
+        let (bits, scale_bytes, minimum_bytes, group) = match names.stored {
             Stored::Bf16 => unreachable!("not quantized"),
-            Stored::Int8 | Stored::Fp8 => (8, 4 * n, 0),
-            Stored::Int8Group => (8, 2 * n * k / group, 0),
-            Stored::Int4 => (4, 2 * n * k / group, 0),
-            Stored::Int4Minimum => (4, 2 * n * k / group, 2 * n * k / group),
+            Stored::Int8 | Stored::Fp8 => (8, 4 * n, 0, group),
+            Stored::Int8Group => (8, by_groups, 0, group),
+            Stored::Int4 => (4, by_groups, 0, group),
+            Stored::Int4Minimum => (4, by_groups, by_groups, group),
+            Stored::Int8Minimum => (8, by_groups, by_groups, group),
+            Stored::Int8Levels => (8, levels, 0, lower),
+            Stored::Int8MinimumLevels => (8, levels, levels, lower),
+            Stored::Int4MinimumLevels => (4, levels, levels, lower),
         };
         let mut machine = Machine::with(zynfer::gpu::code_object::IMAGE);
         let mut buffer = |bytes: u64| machine.memory.alloc(bytes.max(4)).expect("room");
@@ -84,12 +91,15 @@ fn quantized_weights_are_read_once_and_nothing_else_is() {
         assert_eq!(by_16, codes + n / 4 * 2 * k, "{name}: codes and x, as wide as can be");
         let loads = codes / 16;
         let by_2 = counters.loads.bytes_by_width[crate::width(2)];
-        let each = match names.stored.scales() {
-            Scales::None | Scales::Row => 0,
-            Scales::Group => 2,
-            Scales::GroupMinimum => 4,
+        let by_1 = counters.loads.bytes_by_width[crate::width(1)];
+        let (each, lower) = match names.stored.scales() {
+            Scales::None | Scales::Row => (0, 0),
+            Scales::Group => (2, 0),
+            Scales::GroupMinimum => (4, 0),
+            Scales::Levels => (2, 1),
+            Scales::LevelsMinimum => (4, 2),
         };
-        assert_eq!(by_2, loads * each, "{name}: scales");
+        assert_eq!((by_2, by_1), (loads * each, loads * lower), "{name}: scales");
         assert_eq!(counters.stores.bytes, 4 * n, "{name}");
         assert_eq!(counters.scratch_load_bytes + counters.scratch_store_bytes, 0, "{name}: no spills");
     }

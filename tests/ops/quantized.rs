@@ -17,9 +17,20 @@ use crate::machine::{Machine, compare, compare_plain};
 /// Every scheme with every group it takes for rows of `k`.
 fn schemes(k: usize) -> Vec<(Kind, usize)> {
     let groups = [32, 64, 128].into_iter().filter(|group| k.is_multiple_of(*group));
-    let by_groups = [Kind::Int8Group, Kind::Int4, Kind::Int4Minimum];
+    let by_groups = [Kind::Int8Group, Kind::Int4, Kind::Int4Minimum, Kind::Int8Minimum];
+    let by_levels = [(Kind::Int8Levels, 16), (Kind::Int8Levels, 32), (Kind::Int8MinimumLevels, 16)];
+    let by_levels = by_levels.into_iter().chain([(Kind::Int8MinimumLevels, 32), (Kind::Int4MinimumLevels, 32)]);
     let all = groups.flat_map(|group| by_groups.map(|kind| (kind, group)));
+    let all = all.chain(by_levels.filter(|_| k.is_multiple_of(256)));
     all.chain([(Kind::Int8, k), (Kind::Fp8, k)]).collect()
+}
+
+/// Every scheme with every group once, for rows of `few` or, where scales have two levels, of `many`, a multiple of 256.
+fn schemes_of([few, many]: [usize; 2]) -> impl Iterator<Item = (Kind, usize, usize)> {
+    let of_few = schemes(few);
+    let of_many = schemes(many).into_iter().filter(move |scheme| !schemes(few).contains(scheme) && scheme.1 < 64);
+    let all: Vec<_> = of_few.into_iter().map(|(kind, group)| (kind, group, few)).collect();
+    all.into_iter().chain(of_many.map(move |(kind, group)| (kind, group, many)))
 }
 
 fn format(kind: Kind) -> Format {
@@ -29,6 +40,10 @@ fn format(kind: Kind) -> Format {
         Kind::Int4 => Format::Int4,
         Kind::Int4Minimum => Format::Int4Minimum,
         Kind::Fp8 => Format::Fp8,
+        Kind::Int8Minimum => Format::Int8Minimum,
+        Kind::Int8Levels => Format::Int8Levels,
+        Kind::Int8MinimumLevels => Format::Int8MinimumLevels,
+        Kind::Int4MinimumLevels => Format::Int4MinimumLevels,
     }
 }
 
@@ -39,6 +54,10 @@ fn scheme(w: &Stored) -> Scheme {
         Kind::Int4 => Scheme::Int4(w.group),
         Kind::Int4Minimum => Scheme::Int4Min(w.group),
         Kind::Fp8 => Scheme::Fp8,
+        Kind::Int8Minimum => Scheme::Int8Min(w.group),
+        Kind::Int8Levels => Scheme::Int8K(w.group),
+        Kind::Int8MinimumLevels => Scheme::Int8MinK(w.group),
+        Kind::Int4MinimumLevels => Scheme::Int4MinK(w.group),
     }
 }
 
@@ -53,8 +72,8 @@ pub fn weights(kind: Kind, group: usize, [n, k]: [usize; 2], seed: u64) -> Store
     let mut numbers = Numbers::new(seed);
     let mut codes = |bytes: usize| -> Vec<u8> { (0..bytes).map(|_| (numbers.bits() >> 32) as u8).collect() };
     let codes = match kind {
-        Kind::Int4 | Kind::Int4Minimum => codes(n * k / 2),
-        Kind::Int8 | Kind::Int8Group => codes(n * k),
+        Kind::Int4 | Kind::Int4Minimum | Kind::Int4MinimumLevels => codes(n * k / 2),
+        Kind::Int8 | Kind::Int8Group | Kind::Int8Minimum | Kind::Int8Levels | Kind::Int8MinimumLevels => codes(n * k),
         // The two codes that are no numbers become zeros.
         Kind::Fp8 => {
             codes(n * k).into_iter().map(|code| if code & 0x7f == 0x7f { code & 0x80 } else { code }).collect()
@@ -69,6 +88,17 @@ pub fn weights(kind: Kind, group: usize, [n, k]: [usize; 2], seed: u64) -> Store
         });
         bits.flat_map(u16::to_le_bytes).collect()
     };
+    // Records of an f16 as above, 2^-6 times as large, and any lower levels, zeros and −128 among them.
+    let levels = |numbers: &mut Numbers| -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for upper in halves(n * k / 256, numbers).as_chunks::<2>().0 {
+            let bits = u16::from_le_bytes(*upper);
+            let bits = if matches!(bits & 0x7c00, 0x1c00 | 0x1800) { bits - 0x1800 } else { bits };
+            bytes.extend(bits.to_le_bytes());
+            bytes.extend((0..256 / group).map(|i| if i == 5 { 0x80 } else { (numbers.bits() >> 32) as u8 }));
+        }
+        bytes
+    };
     let (scales, minimums) = match kind {
         Kind::Int8 | Kind::Fp8 => {
             let scale = |i: usize| match i % 5 {
@@ -78,7 +108,11 @@ pub fn weights(kind: Kind, group: usize, [n, k]: [usize; 2], seed: u64) -> Store
             ((0..n).map(scale).flat_map(f32::to_le_bytes).collect(), Vec::new())
         }
         Kind::Int8Group | Kind::Int4 => (halves(n * (k / group), &mut numbers), Vec::new()),
-        Kind::Int4Minimum => (halves(n * (k / group), &mut numbers), halves(n * (k / group), &mut numbers)),
+        Kind::Int4Minimum | Kind::Int8Minimum => {
+            (halves(n * (k / group), &mut numbers), halves(n * (k / group), &mut numbers))
+        }
+        Kind::Int8Levels => (levels(&mut numbers), Vec::new()),
+        Kind::Int8MinimumLevels | Kind::Int4MinimumLevels => (levels(&mut numbers), levels(&mut numbers)),
     };
     Stored { kind, n, k, group, codes, scales, minimums }
 }
@@ -250,8 +284,8 @@ fn routes() {
 /// Tiles of every shape add up K in the same order: which one is taken changes no bit.
 #[test]
 fn shapes_do_not_matter() {
-    let (t, n, k) = (70, 130, 320);
-    for (kind, group) in schemes(k) {
+    let (t, n) = (70, 130);
+    for (kind, group, k) in schemes_of([320, 768]) {
         let w = weights(kind, group, [n, k], 30);
         let x = to_bf16(&Numbers::new(31).awkward(t * k, 1.0));
         let run = |rung: Rung| -> Vec<u32> { product(rung, &w, &x).iter().map(|y| y.to_bits()).collect() };
@@ -263,8 +297,8 @@ fn shapes_do_not_matter() {
 /// A NaN or an infinity of a token stays in its own row of y.
 #[test]
 fn what_is_not_finite_stays_in_its_place() {
-    let (t, n, k) = (5, 18, 128);
-    for (kind, group) in schemes(k) {
+    let (t, n) = (5, 18);
+    for (kind, group, k) in schemes_of([128, 256]) {
         // Ordinary scales: each element times infinity is an infinity or, of a zero, a NaN.
         let w = weights(kind, group, [n, k], 8);
         let mut x = Numbers::new(9).vector(t * k, 1.0);
@@ -284,9 +318,9 @@ fn what_is_not_finite_stays_in_its_place() {
 /// A token's bits depend neither on the other tokens nor on how many there are.
 #[test]
 fn neighbours_do_not_matter() {
-    let (n, k) = (18, 192);
-    let row = Numbers::new(21).vector(k, 1.0);
-    for (kind, group) in schemes(k) {
+    let n = 18;
+    for (kind, group, k) in schemes_of([192, 256]) {
+        let row = Numbers::new(21).vector(k, 1.0);
         let w = weights(kind, group, [n, k], 20);
         let run = |rung: Rung, tokens: usize, at: usize| {
             let mut x = Numbers::new(tokens as u64).vector(tokens * k, 5.0);
@@ -353,8 +387,8 @@ fn embeddings() {
 /// Each code at each place of 16 bytes, under an ordinary scale.
 #[test]
 fn every_code_is_what_it_stands_for() {
-    for (kind, group) in schemes(128) {
-        let (n, k) = (256, 128);
+    for (kind, group, k) in schemes_of([128, 256]) {
+        let n = 256;
         let mut w = weights(kind, group, [n, k], 3);
         let row_bytes = w.codes.len() / n;
         for (i, code) in w.codes.iter_mut().enumerate() {

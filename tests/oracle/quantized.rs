@@ -15,6 +15,14 @@ pub enum Kind {
     Int4Minimum,
     /// e4m3fn, an f32 per row.
     Fp8,
+    /// i8, an f16 per group and an f16 minimum.
+    Int8Minimum,
+    /// i8, two levels.
+    Int8Levels,
+    /// i8, two levels and as many minimums.
+    Int8MinimumLevels,
+    /// Nibbles, two levels and as many minimums.
+    Int4MinimumLevels,
 }
 
 /// A matrix `[n, k]` in the three parts of its object.
@@ -68,6 +76,11 @@ impl Stored {
         let half_at = |bytes: &[u8], at: usize| half(u16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]));
         let byte = |at: usize| self.codes[row * self.k + at];
         let group = || row * (self.k / self.group) + i / self.group;
+        // For 256 elements of a row an f16, and behind it a signed byte for each of their groups.
+        let levels = |bytes: &[u8]| {
+            let record = &bytes[(row * self.k + i) / 256 * (2 + 256 / self.group)..];
+            half(u16::from_le_bytes([record[0], record[1]])) * f64::from(record[2 + i % 256 / self.group] as i8)
+        };
         // 32 elements are 16 bytes: byte j has element j low, element j + 16 high.
         let nibble = || {
             let block = &self.codes[(row * self.k + i) / 32 * 16..][..16];
@@ -80,6 +93,12 @@ impl Stored {
             Kind::Int8Group => (f64::from(byte(i) as i8) * half_at(&self.scales, group()), 0.0),
             Kind::Int4 => ((nibble() - 8.0) * half_at(&self.scales, group()), 0.0),
             Kind::Int4Minimum => (nibble() * half_at(&self.scales, group()), half_at(&self.minimums, group())),
+            Kind::Int8Minimum => {
+                (f64::from(byte(i) as i8) * half_at(&self.scales, group()), half_at(&self.minimums, group()))
+            }
+            Kind::Int8Levels => (f64::from(byte(i) as i8) * levels(&self.scales), 0.0),
+            Kind::Int8MinimumLevels => (f64::from(byte(i) as i8) * levels(&self.scales), levels(&self.minimums)),
+            Kind::Int4MinimumLevels => (nibble() * levels(&self.scales), levels(&self.minimums)),
         }
     }
 

@@ -2,10 +2,12 @@
 //! a time and come out as exact f32; scales are read apart and applied by whoever multiplies. No kernel, no product.
 //!
 //! The layout is that of docs/QUANTIZATION.md. 16 bytes hold whole [`Format::PIECES`] of eight consecutive elements, so that each goes with one
-//! 16-byte load of bf16 activations. A group has 32 elements at least: what one lane loads at once has one scale.
+//! 16-byte load of bf16 activations. A group has 32 elements at least, or 16 of a byte each: what one lane loads at once has one scale.
 
 /// Scales and minimums begin at multiples of this.
 pub const PART: u64 = 256;
+/// Elements of a row that share the upper level of scales of two levels.
+pub const SUPERBLOCK: u32 = 256;
 
 /// How elements are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,14 @@ pub enum Stored {
     Int4Minimum,
     /// OCP e4m3fn, an f32 scale per row.
     Fp8,
+    /// i8, an f16 scale and an f16 minimum per group.
+    Int8Minimum,
+    /// i8, scales of two levels per group.
+    Int8Levels,
+    /// i8, scales and minimums of two levels per group.
+    Int8MinimumLevels,
+    /// Nibbles, scales and minimums of two levels per group.
+    Int4MinimumLevels,
 }
 
 /// What scales a row has.
@@ -35,6 +45,44 @@ pub enum Scales {
     Group,
     /// An f16 per group, and as many minimums.
     GroupMinimum,
+    /// Per [`SUPERBLOCK`] elements an f16, and behind it an i8 in units of that for each of their groups.
+    Levels,
+    /// The same, and as many minimums.
+    LevelsMinimum,
+}
+
+impl Scales {
+    /// Whether groups have scales: else the whole row has one, or none.
+    pub const fn groups(self) -> bool {
+        !matches!(self, Self::None | Self::Row)
+    }
+
+    /// Whether groups have minimums.
+    pub const fn minimums(self) -> bool {
+        matches!(self, Self::GroupMinimum | Self::LevelsMinimum)
+    }
+
+    /// Whether they have two levels.
+    pub const fn levels(self) -> bool {
+        matches!(self, Self::Levels | Self::LevelsMinimum)
+    }
+
+    /// Bytes of the scales of a row of `k` elements; its minimums take as many. `group_log2` is log2 of a group, not used where there are none.
+    #[inline(always)]
+    pub const fn row_bytes(self, k: u32, group_log2: u32) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Row => 4,
+            Self::Group | Self::GroupMinimum => (k >> group_log2) as u64 * 2,
+            Self::Levels | Self::LevelsMinimum => (k / SUPERBLOCK * record_bytes(group_log2)) as u64,
+        }
+    }
+}
+
+/// Bytes of the scales of [`SUPERBLOCK`] elements in two levels.
+#[inline(always)]
+const fn record_bytes(group_log2: u32) -> u32 {
+    2 + (SUPERBLOCK >> group_log2)
 }
 
 impl Stored {
@@ -43,8 +91,13 @@ impl Stored {
     pub const fn bits(self) -> u32 {
         match self {
             Self::Bf16 => 16,
-            Self::Int8 | Self::Int8Group | Self::Fp8 => 8,
-            Self::Int4 | Self::Int4Minimum => 4,
+            Self::Int8
+            | Self::Int8Group
+            | Self::Fp8
+            | Self::Int8Minimum
+            | Self::Int8Levels
+            | Self::Int8MinimumLevels => 8,
+            Self::Int4 | Self::Int4Minimum | Self::Int4MinimumLevels => 4,
         }
     }
 
@@ -59,19 +112,16 @@ impl Stored {
     #[inline(always)]
     pub const fn parts(self, n: u32, k: u32, group_log2: u32) -> [u64; 3] {
         let codes = n as u64 * (k as u64 * self.bits() as u64 / 8);
-        let table = match self.scales() {
-            Scales::None => return [codes; 3],
-            Scales::Row => n as u64 * 4,
-            Scales::Group | Scales::GroupMinimum => n as u64 * (k >> group_log2) as u64 * 2,
-        };
-        let scales = codes.next_multiple_of(PART);
-        match self.scales() {
-            Scales::GroupMinimum => {
-                let minimums = (scales + table).next_multiple_of(PART);
-                [scales, minimums, minimums + table]
-            }
-            _ => [scales, scales + table, scales + table],
+        if matches!(self.scales(), Scales::None) {
+            return [codes; 3];
         }
+        let table = n as u64 * self.scales().row_bytes(k, group_log2);
+        let scales = codes.next_multiple_of(PART);
+        if !self.scales().minimums() {
+            return [scales, scales + table, scales + table];
+        }
+        let minimums = (scales + table).next_multiple_of(PART);
+        [scales, minimums, minimums + table]
     }
 
     /// What scales a row has.
@@ -81,7 +131,9 @@ impl Stored {
             Self::Bf16 => Scales::None,
             Self::Int8 | Self::Fp8 => Scales::Row,
             Self::Int8Group | Self::Int4 => Scales::Group,
-            Self::Int4Minimum => Scales::GroupMinimum,
+            Self::Int4Minimum | Self::Int8Minimum => Scales::GroupMinimum,
+            Self::Int8Levels => Scales::Levels,
+            Self::Int8MinimumLevels | Self::Int4MinimumLevels => Scales::LevelsMinimum,
         }
     }
 }
@@ -94,7 +146,7 @@ mod device {
         B128, bf16x8_exact, bf16x8_number, f16_to_f32, fma, load, load_offset, unpack_bf16, unpack_fp8,
     };
 
-    use super::{Scales, Stored};
+    use super::{SUPERBLOCK, Scales, Stored, record_bytes};
 
     /// A way of storing elements, as a type.
     pub trait Format: Copy {
@@ -105,11 +157,11 @@ mod device {
         /// Pieces of eight elements in 16 bytes of codes: 1, 2 or 4.
         const PIECES: usize = Self::ELEMENTS as usize / 8;
         /// Whether a row's elements have scales of their own groups; else the whole row has one, or none.
-        const GROUPS: bool = matches!(Self::STORED.scales(), Scales::Group | Scales::GroupMinimum);
+        const GROUPS: bool = Self::STORED.scales().groups();
         /// Whether the whole row has a scale.
         const ROW_SCALES: bool = matches!(Self::STORED.scales(), Scales::Row);
         /// Whether groups have minimums.
-        const MINIMUMS: bool = matches!(Self::STORED.scales(), Scales::GroupMinimum);
+        const MINIMUMS: bool = Self::STORED.scales().minimums();
 
         /// Elements 8·`piece` to 8·`piece` + 7 of those in `codes`, without scale: exact. `piece` is below [`Format::PIECES`].
         fn piece(codes: B128, piece: usize) -> [f32; 8];
@@ -146,6 +198,18 @@ mod device {
     /// [`Stored::Fp8`].
     #[derive(Clone, Copy)]
     pub struct Fp8;
+    /// [`Stored::Int8Minimum`].
+    #[derive(Clone, Copy)]
+    pub struct Int8Minimum;
+    /// [`Stored::Int8Levels`].
+    #[derive(Clone, Copy)]
+    pub struct Int8Levels;
+    /// [`Stored::Int8MinimumLevels`].
+    #[derive(Clone, Copy)]
+    pub struct Int8MinimumLevels;
+    /// [`Stored::Int4MinimumLevels`].
+    #[derive(Clone, Copy)]
+    pub struct Int4MinimumLevels;
 
     impl Format for Bf16 {
         const STORED: Stored = Stored::Bf16;
@@ -159,44 +223,22 @@ mod device {
             codes
         }
     }
-    impl Format for Int8 {
-        const STORED: Stored = Stored::Int8;
-        #[inline(always)]
-        fn piece(codes: B128, piece: usize) -> [f32; 8] {
-            signed_bytes(codes, piece)
-        }
+    /// Formats that share the meaning of their codes.
+    macro_rules! formats {
+        ($piece:ident: $($format:ident)*) => {$(
+            impl Format for $format {
+                const STORED: Stored = Stored::$format;
+                #[inline(always)]
+                fn piece(codes: B128, piece: usize) -> [f32; 8] {
+                    $piece(codes, piece)
+                }
+            }
+        )*};
     }
-    impl Format for Int8Group {
-        const STORED: Stored = Stored::Int8Group;
-        #[inline(always)]
-        fn piece(codes: B128, piece: usize) -> [f32; 8] {
-            signed_bytes(codes, piece)
-        }
-    }
-    impl Format for Int4 {
-        const STORED: Stored = Stored::Int4;
-        #[inline(always)]
-        fn piece(codes: B128, piece: usize) -> [f32; 8] {
-            // q − 8 in two's complement is q with its highest bit turned: one operation for eight codes.
-            nibbles(codes, piece, |word, shift| (((word ^ 0x8888_8888) << (28 - shift)) as i32 >> 28) as f32)
-        }
-    }
-    impl Format for Int4Minimum {
-        const STORED: Stored = Stored::Int4Minimum;
-        #[inline(always)]
-        fn piece(codes: B128, piece: usize) -> [f32; 8] {
-            nibbles(codes, piece, |word, shift| ((word >> (shift & 4) & 0x0f0f_0f0f) >> (shift & 24) & 0xff) as f32)
-        }
-    }
-    impl Format for Fp8 {
-        const STORED: Stored = Stored::Fp8;
-        #[inline(always)]
-        fn piece(codes: B128, piece: usize) -> [f32; 8] {
-            let words = codes.words();
-            let [a, b] = [words[2 * piece], words[2 * piece + 1]].map(unpack_fp8);
-            core::array::from_fn(|e| if e < 4 { a[e] } else { b[e - 4] })
-        }
-    }
+    formats! { signed_bytes: Int8 Int8Group Int8Minimum Int8Levels Int8MinimumLevels }
+    formats! { nibbles_around_8: Int4 }
+    formats! { nibbles: Int4Minimum Int4MinimumLevels }
+    formats! { floats: Fp8 }
 
     #[inline(always)]
     fn signed_bytes(codes: B128, piece: usize) -> [f32; 8] {
@@ -207,9 +249,27 @@ mod device {
         })
     }
 
+    #[inline(always)]
+    fn nibbles_around_8(codes: B128, piece: usize) -> [f32; 8] {
+        // q − 8 in two's complement is q with its highest bit turned: one operation for eight codes.
+        each_nibble(codes, piece, |word, shift| (((word ^ 0x8888_8888) << (28 - shift)) as i32 >> 28) as f32)
+    }
+
+    #[inline(always)]
+    fn nibbles(codes: B128, piece: usize) -> [f32; 8] {
+        each_nibble(codes, piece, |word, shift| ((word >> (shift & 4) & 0x0f0f_0f0f) >> (shift & 24) & 0xff) as f32)
+    }
+
+    #[inline(always)]
+    fn floats(codes: B128, piece: usize) -> [f32; 8] {
+        let words = codes.words();
+        let [a, b] = [words[2 * piece], words[2 * piece + 1]].map(unpack_fp8);
+        core::array::from_fn(|e| if e < 4 { a[e] } else { b[e - 4] })
+    }
+
     /// `value` of a word and the shift of each nibble: elements 0 to 15 are the low ones of the 16 bytes, 16 to 31 the high ones.
     #[inline(always)]
-    fn nibbles(codes: B128, piece: usize, value: impl Fn(u32, u32) -> f32) -> [f32; 8] {
+    fn each_nibble(codes: B128, piece: usize, value: impl Fn(u32, u32) -> f32) -> [f32; 8] {
         let words = codes.words();
         core::array::from_fn(|e| {
             let word = words[2 * (piece % 2) + e / 4];
@@ -223,8 +283,10 @@ mod device {
         match F::STORED.scales() {
             Scales::None => codes,
             Scales::Row => codes.map(|q| q * of_row),
-            Scales::Group => codes.map(|q| q * of_group.factor()),
-            Scales::GroupMinimum => codes.map(|q| fma(q, of_group.factor(), of_group.minimum())),
+            Scales::Group | Scales::Levels => codes.map(|q| q * of_group.factor()),
+            Scales::GroupMinimum | Scales::LevelsMinimum => {
+                codes.map(|q| fma(q, of_group.factor(), of_group.minimum()))
+            }
         }
     }
 
@@ -233,13 +295,13 @@ mod device {
     pub struct Matrix<F> {
         /// Codes, 16-byte aligned.
         pub codes: *const B128,
-        /// f32 `[N]` or f16 `[N, K/G]`; not read where the format has none.
+        /// f32 `[N]`, f16 `[N, K/G]` or records `[N, K/256]`; not read where the format has none.
         pub scales: *const u16,
-        /// f16 `[N, K/G]`; not read where the format has none.
+        /// f16 `[N, K/G]` or records `[N, K/256]`; not read where the format has none.
         pub minimums: *const u16,
-        /// K, a multiple of 64 and of G.
+        /// K, a multiple of 64 and of G, and of [`SUPERBLOCK`] where scales have two levels.
         pub k: u32,
-        /// log2 G: 5, 6 or 7; not used where the format has no groups.
+        /// log2 G: 5, 6 or 7, of two levels 4 or 5; not used where the format has no groups.
         pub group_log2: u32,
         /// The format.
         pub format: PhantomData<F>,
@@ -255,28 +317,87 @@ mod device {
         format: PhantomData<F>,
     }
 
-    /// What the elements of a group are multiplied with, and what is added to each, as loaded: f16 in plain bits, so that a load waits for
-    /// nothing.
+    /// What the elements of a group are multiplied with, and what is added to each, as loaded: f16 in plain bits and the lower level as it is, so
+    /// that a load waits for nothing.
     #[derive(Clone, Copy)]
     pub struct Scale {
-        factor: u16,
-        minimum: u16,
+        factor: Number,
+        minimum: Number,
+    }
+
+    /// A number of up to two levels.
+    #[derive(Clone, Copy)]
+    struct Number {
+        upper: u16,
+        lower: i8,
+    }
+
+    impl Number {
+        /// Of one level: what it is multiplied with is not there.
+        const ONE: i8 = 1;
+        const NONE: Self = Self { upper: 0, lower: Self::ONE };
+
+        /// The number at byte `at` of `table` and, of two levels, with the lower one at byte `lower`.
+        ///
+        /// # Safety
+        /// 1. They are there.
+        #[inline(always)]
+        unsafe fn load(table: *const u16, [at, lower]: [u32; 2], levels: bool) -> Self {
+            // SAFETY: point 1 is the caller's.
+            let upper = unsafe { load_offset(table, at) };
+            // SAFETY: as above.
+            let lower = if levels { unsafe { load_offset(table.cast::<i8>(), lower) } } else { Self::ONE };
+            Self { upper, lower }
+        }
+
+        /// Exact: 11 digits times 8.
+        #[inline(always)]
+        fn value(self) -> f32 {
+            f16_to_f32(self.upper) * f32::from(self.lower)
+        }
     }
 
     impl Scale {
         /// Neither.
-        pub const NONE: Self = Self { factor: 0, minimum: 0 };
+        pub const NONE: Self = Self { factor: Number::NONE, minimum: Number::NONE };
+
+        /// That of the group of element `at` of a row whose scales begin at byte `row` of `scales`, and its minimums there of `minimums`.
+        ///
+        /// # Safety
+        /// 1. Both hold what [`Matrix`] says.
+        #[inline(always)]
+        unsafe fn load<F: Format>(
+            scales: *const u16,
+            minimums: *const u16,
+            row: u32,
+            at: u32,
+            group_log2: u32,
+        ) -> Self {
+            let levels = F::STORED.scales().levels();
+            let places = if levels {
+                let record = row + at / SUPERBLOCK * record_bytes(group_log2);
+                [record, record + 2 + (at % SUPERBLOCK >> group_log2)]
+            } else {
+                [row + (at >> group_log2) * 2, 0]
+            };
+            // SAFETY: point 1 is the caller's.
+            let load = |table| unsafe { Number::load(table, places, levels) };
+            Self {
+                factor: if F::GROUPS { load(scales) } else { Number::NONE },
+                minimum: if F::MINIMUMS { load(minimums) } else { Number::NONE },
+            }
+        }
 
         /// The factor.
         #[inline(always)]
         pub fn factor(self) -> f32 {
-            f16_to_f32(self.factor)
+            self.factor.value()
         }
 
         /// What is added after it; 0 but for formats with minimums.
         #[inline(always)]
         pub fn minimum(self) -> f32 {
-            f16_to_f32(self.minimum)
+            self.minimum.value()
         }
     }
 
@@ -324,27 +445,20 @@ mod device {
         /// 1. The matrix holds what [`Matrix`] says, the row and the element `at` among it.
         #[inline(always)]
         pub unsafe fn group(&self, row: u32, at: u32) -> Scale {
-            let offset = (row * (self.k >> self.group_log2) + (at >> self.group_log2)) * 2;
-            // SAFETY: point 1 is the caller's; a scale is 2 bytes.
-            let factor = if F::GROUPS { unsafe { load_offset(self.scales, offset) } } else { 0 };
-            // SAFETY: as above, for the minimums.
-            let minimum = if F::MINIMUMS { unsafe { load_offset(self.minimums, offset) } } else { 0 };
-            Scale { factor, minimum }
+            let row = row * F::STORED.scales().row_bytes(self.k, self.group_log2) as u32;
+            // SAFETY: point 1 is the caller's.
+            unsafe { Scale::load::<F>(self.scales, self.minimums, row, at, self.group_log2) }
         }
 
         /// Row `row`. Reads nothing.
         #[inline(always)]
         pub fn row(&self, row: u32) -> Row<F> {
             let row = row as usize;
-            let scales = match F::STORED.scales() {
-                Scales::None => 0,
-                Scales::Row => 2 * row,
-                Scales::Group | Scales::GroupMinimum => row * (self.k >> self.group_log2) as usize,
-            };
+            let scales = row * F::STORED.scales().row_bytes(self.k, self.group_log2) as usize;
             Row {
                 codes: self.codes.wrapping_add(row * (self.k / F::ELEMENTS) as usize),
-                scales: self.scales.wrapping_add(scales),
-                minimums: self.minimums.wrapping_add(if F::MINIMUMS { scales } else { 0 }),
+                scales: self.scales.wrapping_byte_add(scales),
+                minimums: self.minimums.wrapping_byte_add(if F::MINIMUMS { scales } else { 0 }),
                 group_log2: self.group_log2,
                 format: PhantomData,
             }
@@ -389,12 +503,8 @@ mod device {
         /// 1. The row is one of a matrix that holds what [`Matrix`] says, and `at` lies below K.
         #[inline(always)]
         pub unsafe fn group(self, at: u32) -> Scale {
-            let offset = (at >> self.group_log2) * 2;
-            // SAFETY: point 1 is the caller's; a scale is 2 bytes.
-            let factor = if F::GROUPS { unsafe { load_offset(self.scales, offset) } } else { 0 };
-            // SAFETY: as above, for the minimums.
-            let minimum = if F::MINIMUMS { unsafe { load_offset(self.minimums, offset) } } else { 0 };
-            Scale { factor, minimum }
+            // SAFETY: point 1 is the caller's.
+            unsafe { Scale::load::<F>(self.scales, self.minimums, 0, at, self.group_log2) }
         }
 
         /// The scale of the whole row; 1 where groups have theirs, or elements need none.
@@ -406,11 +516,14 @@ mod device {
             match F::STORED.scales() {
                 // SAFETY: point 1 is the caller's; the scale of a row is an f32, 4-byte aligned.
                 Scales::Row => unsafe { load(self.scales.cast::<f32>(), 0) },
-                Scales::None | Scales::Group | Scales::GroupMinimum => 1.0,
+                _ => 1.0,
             }
         }
     }
 }
 
 #[cfg(gpu)]
-pub use device::{Bf16, Format, Fp8, Int4, Int4Minimum, Int8, Int8Group, Matrix, Row, Scale, meant};
+pub use device::{
+    Bf16, Format, Fp8, Int4, Int4Minimum, Int4MinimumLevels, Int8, Int8Group, Int8Levels, Int8Minimum,
+    Int8MinimumLevels, Matrix, Row, Scale, meant,
+};

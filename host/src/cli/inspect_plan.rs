@@ -151,7 +151,6 @@ pub(super) fn fit(
         return cpu::fit(config, planned.weight_bytes, &options, free).map_err(CliError::failed);
     }
     let weights = Weights::new(config);
-    gpu::check_schemes(&weights, &planned.schemes)?;
     let (kv, activations) = (args.kv.unwrap_or(gpu::plan::KV), args.activations.into());
     let options = gpu::Options { kv, activations, ..gpu::Options::new(context)? };
     gpu::fit(config, &weights, &planned.schemes, &options, free).map_err(CliError::failed)

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::hip::decode::{DecodeError, DecodeModel, DecodePlan, Decoder};
-use crate::hip::kernels::{Gemm, Kernels, LoadError, stored};
+use crate::hip::kernels::{Gemm, Kernels, LoadError};
 use crate::hip::library::KNOWS_GFX1201;
 use crate::hip::{
     Buffer, Context, DeviceError, HipError, Library, LibraryError, Search, Selector, Span, SpanError, Stream, choose,
@@ -228,16 +228,6 @@ pub enum OpenError {
         /// Its dtype.
         found: &'static str,
     },
-    /// A scheme without kernels.
-    #[error(
-        "tensor {name}: {scheme}, the GPU kernels read bf16, int8, int4, int4m and fp8-e4m3; --backend cpu runs it"
-    )]
-    Unread {
-        /// Checkpoint name.
-        name: String,
-        /// How it is stored.
-        scheme: Scheme,
-    },
     /// Matrices that are stored differently, and fused decode was asked for.
     #[error(
         "tensor {name}: {scheme} beside {others}, fused decode reads matrices of one scheme; --plan unfused runs them"
@@ -371,36 +361,23 @@ fn tensor<'a>(source: &'a dyn TensorSource, spec: &TensorSpec) -> Result<TensorV
     source.tensor(&spec.name).ok_or_else(missing)
 }
 
-/// How each tensor is stored, in the order of [`Weights::specs`]; each a scheme that kernels read.
+/// How each tensor is stored, in the order of [`Weights::specs`].
 ///
 /// # Errors
-/// A tensor that is missing, or of a type or scheme without kernels.
+/// A tensor that is missing, or of a type without kernels.
 pub fn schemes(weights: &Weights, source: &dyn TensorSource) -> Result<Vec<Scheme>, OpenError> {
     let scheme = |spec| match tensor(source, spec)?.dtype {
         Dtype::Bf16 => Ok(Scheme::Bf16),
         Dtype::Quantized(scheme) => Ok(scheme),
         other => Err(OpenError::Dtype { name: spec.name.clone(), found: other.name() }),
     };
-    let schemes = weights.specs().iter().map(scheme).collect::<Result<Vec<_>, OpenError>>()?;
-    check_schemes(weights, &schemes)?;
-    Ok(schemes)
+    weights.specs().iter().map(scheme).collect()
 }
 
 /// Whether a matrix is among these whose activations the kernels can round: int8 with a scale per row. An embedding of its own is looked up.
 pub fn rounds(weights: &Weights, schemes: &[Scheme]) -> bool {
     let multiplied = |index: usize| TensorId(index) != weights.embed_tokens || weights.embed_tokens == weights.lm_head;
     schemes.iter().enumerate().any(|(index, scheme)| *scheme == Scheme::Int8Row && multiplied(index))
-}
-
-/// Refuses the first tensor whose scheme no kernel reads; `schemes` are in the order of [`Weights::specs`].
-///
-/// # Errors
-/// [`OpenError::Unread`].
-pub fn check_schemes(weights: &Weights, schemes: &[Scheme]) -> Result<(), OpenError> {
-    match weights.specs().iter().zip(schemes).find(|(_, scheme)| stored(**scheme).is_none()) {
-        None => Ok(()),
-        Some((spec, scheme)) => Err(OpenError::Unread { name: spec.name.clone(), scheme: *scheme }),
-    }
 }
 
 #[allow(clippy::too_many_arguments, reason = "everything a loaded model is made of, once")]

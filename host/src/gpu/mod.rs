@@ -9,8 +9,6 @@ mod operations;
 pub mod plan;
 pub mod report;
 
-pub use load::{
-    GpuKind, OpenError, Opened, Options, Rung, check_schemes, fit, free_memory, open, parse_gemm, rounds, schemes,
-};
+pub use load::{GpuKind, OpenError, Opened, Options, Rung, fit, free_memory, open, parse_gemm, rounds, schemes};
 pub use operations::Gpu;
 pub use report::{Facts, devices, facts};

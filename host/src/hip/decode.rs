@@ -42,7 +42,8 @@ impl DecodePlan {
     /// # Errors
     /// What does read them.
     pub fn check(self, scheme: Scheme) -> Result<(), DecodeError> {
-        if scheme == Scheme::Bf16 || self == Self::Persistent {
+        let resident = |stored| decode::names(stored, 128, true).is_some();
+        if scheme == Scheme::Bf16 || self == Self::Persistent && resident(stored(scheme)) {
             return Ok(());
         }
         refuse(format!("{scheme} weights, the plans fused and graph read bf16; persistent and unfused read all"))
@@ -155,8 +156,7 @@ impl Decoder {
         let shape = model.shape;
         let normed = matches!(model.places.heads, Heads::Normed { .. });
         let scheme = model.places.scheme;
-        let Some(format) = stored(scheme) else { return refuse(format!("no kernel reads {scheme}")) };
-        let Some(names) = decode::names(format, shape.head_dim, normed) else {
+        let Some(names) = decode::names(stored(scheme), shape.head_dim, normed) else {
             return refuse(format!("head_dim {}, kernels exist for 64 and 128", shape.head_dim));
         };
         plan.check(scheme)?;

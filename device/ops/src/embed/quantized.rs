@@ -12,26 +12,30 @@ args! {
         pub ids: Address,
         /// Codes of `[V, H]`, row-major; 16-byte aligned.
         pub codes: Address,
-        /// f32 `[V]` or f16 `[V, H/G]`; 4-byte aligned.
+        /// f32 `[V]`, f16 `[V, H/G]` or records of two levels `[V, H/256]`; 4-byte aligned.
         pub scales: Address,
-        /// f16 `[V, H/G]`, for [`Stored::Int4Minimum`]; others do not read it.
+        /// As scales of groups, for formats with minimums; others do not read it.
         pub minimums: Address,
         /// `[T, H]` f32.
         pub out: Address,
-        /// H, a multiple of 64 and of G.
+        /// H, a multiple of 64 and of G, of 256 where scales have two levels.
         pub hidden: u32,
-        /// log2 G: 5, 6 or 7; not used where a row has one scale.
+        /// log2 G: 5, 6 or 7, of two levels 4 or 5; not used where a row has one scale.
         pub group_log2: u32,
     }
 }
 
 /// The kernel of each format but bf16.
-pub const NAMES: [(Stored, &str); 5] = [
+pub const NAMES: [(Stored, &str); 9] = [
     (Stored::Int8, "embed_int8"),
     (Stored::Int8Group, "embed_int8g"),
     (Stored::Int4, "embed_int4"),
     (Stored::Int4Minimum, "embed_int4m"),
     (Stored::Fp8, "embed_fp8"),
+    (Stored::Int8Minimum, "embed_int8m"),
+    (Stored::Int8Levels, "embed_int8k"),
+    (Stored::Int8MinimumLevels, "embed_int8mk"),
+    (Stored::Int4MinimumLevels, "embed_int4mk"),
 ];
 
 /// The kernel of a format; `None` for bf16, whose arguments are others.
@@ -53,7 +57,9 @@ mod kernels {
     use core::marker::PhantomData;
 
     use super::super::kernel::gather;
-    use crate::format::{Fp8, Int4, Int4Minimum, Int8, Int8Group, Matrix};
+    use crate::format::{
+        Fp8, Int4, Int4Minimum, Int4MinimumLevels, Int8, Int8Group, Int8Levels, Int8Minimum, Int8MinimumLevels, Matrix,
+    };
 
     macro_rules! kernels {
         ($($(#[$doc:meta])* $name:ident: $format:ty;)*) => {$(
@@ -108,5 +114,17 @@ mod kernels {
 
         /// Embedding gather from fp8, as `embed_int8`; out[t,i] = scale[ids[t]] · value(code).
         embed_fp8: Fp8;
+
+        /// Embedding gather from int8m, as `embed_int8g`; out[t,i] = scale · q + minimum, rounded once.
+        embed_int8m: Int8Minimum;
+
+        /// Embedding gather from int8k, as `embed_int8g`; scales records of two levels, out[t,i] = d · s · q, rounded once.
+        embed_int8k: Int8Levels;
+
+        /// Embedding gather from int8mk, as `embed_int8m`; scales and minimums as the scales of `embed_int8k`.
+        embed_int8mk: Int8MinimumLevels;
+
+        /// Embedding gather from int4mk, as `embed_int4m`; scales and minimums as the scales of `embed_int8k`.
+        embed_int4mk: Int4MinimumLevels;
     }
 }

@@ -12,9 +12,9 @@ args! {
     pub struct Args {
         /// Codes of `[N, K]`, row-major; 16-byte aligned.
         pub codes: Address,
-        /// f32 `[N]` or f16 `[N, K/G]`; 4-byte aligned.
+        /// f32 `[N]`, f16 `[N, K/G]` or records of two levels `[N, K/256]`; 4-byte aligned.
         pub scales: Address,
-        /// f16 `[N, K/G]`, for [`Stored::Int4Minimum`]; others do not read it.
+        /// As scales of groups, for formats with minimums; others do not read it.
         pub minimums: Address,
         /// `[T, K]` bf16, row-major.
         pub x: Address,
@@ -24,9 +24,9 @@ args! {
         pub tokens: u32,
         /// N, at least 1; not a multiple of anything.
         pub n: u32,
-        /// K, a multiple of 64 and of G, at least 64.
+        /// K, a multiple of 64 and of G, of 256 where scales have two levels, at least 64.
         pub k: u32,
-        /// log2 G: 5, 6 or 7; not used where a row has one scale.
+        /// log2 G: 5, 6 or 7, of two levels 4 or 5; not used where a row has one scale.
         pub group_log2: u32,
     }
 }
@@ -45,7 +45,7 @@ pub struct Names {
 }
 
 /// All formats but bf16.
-pub const NAMES: [Names; 5] = [
+pub const NAMES: [Names; 9] = [
     Names {
         stored: Stored::Int8,
         plain: "linear_int8_plain",
@@ -75,6 +75,30 @@ pub const NAMES: [Names; 5] = [
         plain: "linear_fp8_plain",
         gemv: "linear_fp8_gemv",
         tiles: ["linear_fp8_n64_t64", "linear_fp8_n128_t64", "linear_fp8_n128_t128"],
+    },
+    Names {
+        stored: Stored::Int8Minimum,
+        plain: "linear_int8m_plain",
+        gemv: "linear_int8m_gemv",
+        tiles: ["linear_int8m_n64_t64", "linear_int8m_n128_t64", "linear_int8m_n128_t128"],
+    },
+    Names {
+        stored: Stored::Int8Levels,
+        plain: "linear_int8k_plain",
+        gemv: "linear_int8k_gemv",
+        tiles: ["linear_int8k_n64_t64", "linear_int8k_n128_t64", "linear_int8k_n128_t128"],
+    },
+    Names {
+        stored: Stored::Int8MinimumLevels,
+        plain: "linear_int8mk_plain",
+        gemv: "linear_int8mk_gemv",
+        tiles: ["linear_int8mk_n64_t64", "linear_int8mk_n128_t64", "linear_int8mk_n128_t128"],
+    },
+    Names {
+        stored: Stored::Int4MinimumLevels,
+        plain: "linear_int4mk_plain",
+        gemv: "linear_int4mk_gemv",
+        tiles: ["linear_int4mk_n64_t64", "linear_int4mk_n128_t64", "linear_int4mk_n128_t128"],
     },
 ];
 
@@ -111,7 +135,9 @@ mod kernel {
     use core::marker::PhantomData;
 
     use super::super::{gemv::gemv, plain::plain, tiles::tile};
-    use crate::format::{Fp8, Int4, Int4Minimum, Int8, Int8Group, Matrix};
+    use crate::format::{
+        Fp8, Int4, Int4Minimum, Int4MinimumLevels, Int8, Int8Group, Int8Levels, Int8Minimum, Int8MinimumLevels, Matrix,
+    };
 
     /// Defines the kernels of one matrix: name, and the body with its format and numbers.
     macro_rules! kernels {
@@ -173,6 +199,22 @@ mod kernel {
         /// As `linear_int8_plain`; codes OCP e4m3fn, products exact.
         linear_fp8_plain: plain::<Fp8, 2>;
 
+        /// Matrix product with int8m weights, plain: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]
+        ///
+        /// As `linear_int8g_plain`; minimums `[N, K/G]` f16.
+        linear_int8m_plain: plain::<Int8Minimum, 2>;
+
+        /// Matrix product with int8k weights, plain: y[t,n] = Σ_g d[n,b] · s[n,g] · Σ_(k in g) x[t,k] · q[n,k], b the 256 elements that g is of
+        ///
+        /// As `linear_int8g_plain`; scales records of two levels, d f16 and s i8, their product exact; K a multiple of 256, G 16 or 32.
+        linear_int8k_plain: plain::<Int8Levels, 2>;
+
+        /// Matrix product with int8mk weights, plain: as `linear_int8m_plain`, scales and minimums as those of `linear_int8k_plain`.
+        linear_int8mk_plain: plain::<Int8MinimumLevels, 2>;
+
+        /// Matrix product with int4mk weights, plain: as `linear_int4m_plain`, scales and minimums as those of `linear_int8k_plain`, G 32.
+        linear_int4mk_plain: plain::<Int4MinimumLevels, 4>;
+
         /// Matrix product with int8 weights, GEMV: y[t,n] = scale[n] · Σ_k x[t,k] · q[n,k]
         ///
         /// Input      codes `[N, K]` i8, scales `[N]` f32; x `[T, K]` bf16 row-major; K a multiple of 64; N, T ≥ 1
@@ -208,6 +250,24 @@ mod kernel {
         ///
         /// As `linear_int8_gemv`; codes OCP e4m3fn; expects `v_cvt_pk_f32_fp8`.
         linear_fp8_gemv: gemv::<Fp8, 2>;
+
+        /// Matrix product with int8m weights, GEMV: y[t,n] = Σ_g scale[n,g] · Σ_(k in g) x[t,k] · q[n,k] + minimum[n,g] · Σ_(k in g) x[t,k]
+        ///
+        /// As `linear_int8g_gemv`; minimums `[N, K/G]` f16; the sums of x are shared by the wave's four rows. Budget 96 VGPR.
+        linear_int8m_gemv: gemv::<Int8Minimum, 2>;
+
+        /// Matrix product with int8k weights, GEMV: y[t,n] = Σ_g d[n,b] · s[n,g] · Σ_(k in g) x[t,k] · q[n,k], b the 256 elements that g is of
+        ///
+        /// As `linear_int8g_gemv`; scales records of two levels, d f16 and s i8, loaded beside the codes and multiplied exactly when they are
+        /// needed; K a multiple of 256, G 16 or 32; bytes = N·K + N·K/256·(2 + 256/G) + 2·T·K + 4·T·N. Budget 96 VGPR.
+        linear_int8k_gemv: gemv::<Int8Levels, 2>;
+
+        /// Matrix product with int8mk weights, GEMV: as `linear_int8m_gemv`, scales and minimums as those of `linear_int8k_gemv`. Budget 144 VGPR.
+        linear_int8mk_gemv: gemv::<Int8MinimumLevels, 2>;
+
+        /// Matrix product with int4mk weights, GEMV: as `linear_int4m_gemv`, scales and minimums as those of `linear_int8k_gemv`, G 32. Budget
+        /// 144 VGPR.
+        linear_int4mk_gemv: gemv::<Int4MinimumLevels, 4>;
     }
 
     // Numbers of a tile: FN, FT, PIECES, PW, PX, AHEAD, and that it adds to nothing.
@@ -270,5 +330,41 @@ mod kernel {
 
         /// As `linear_fp8_n64_t64` by tiles of 128 × 128.
         linear_fp8_n128_t128: tile::<Fp8, 4, 4, 4, 2, 4, 1, false>;
+
+        /// As `linear_int8g_n64_t64`, int8m: y[t,n] = Σ_k x[t,k] · bf16(scale[n,g] · q[n,k] + minimum[n,g])
+        linear_int8m_n64_t64: tile::<Int8Minimum, 2, 2, 8, 2, 4, 2, false>;
+
+        /// As `linear_int8m_n64_t64` by tiles of 128 × 64.
+        linear_int8m_n128_t64: tile::<Int8Minimum, 4, 2, 4, 2, 2, 2, false>;
+
+        /// As `linear_int8m_n64_t64` by tiles of 128 × 128.
+        linear_int8m_n128_t128: tile::<Int8Minimum, 4, 4, 4, 2, 4, 1, false>;
+
+        /// As `linear_int8g_n64_t64`, int8k: y[t,n] = Σ_k x[t,k] · bf16(d[n,b] · s[n,g] · q[n,k]); K a multiple of 256
+        linear_int8k_n64_t64: tile::<Int8Levels, 2, 2, 8, 2, 4, 2, false>;
+
+        /// As `linear_int8k_n64_t64` by tiles of 128 × 64.
+        linear_int8k_n128_t64: tile::<Int8Levels, 4, 2, 4, 2, 2, 2, false>;
+
+        /// As `linear_int8k_n64_t64` by tiles of 128 × 128.
+        linear_int8k_n128_t128: tile::<Int8Levels, 4, 4, 4, 2, 4, 1, false>;
+
+        /// As `linear_int8k_n64_t64`, int8mk: minimums of two levels as well
+        linear_int8mk_n64_t64: tile::<Int8MinimumLevels, 2, 2, 8, 2, 4, 2, false>;
+
+        /// As `linear_int8mk_n64_t64` by tiles of 128 × 64.
+        linear_int8mk_n128_t64: tile::<Int8MinimumLevels, 4, 2, 4, 2, 2, 2, false>;
+
+        /// As `linear_int8mk_n64_t64` by tiles of 128 × 128.
+        linear_int8mk_n128_t128: tile::<Int8MinimumLevels, 4, 4, 4, 2, 4, 1, false>;
+
+        /// As `linear_int4m_n64_t64`, int4mk: scales and minimums of two levels; K a multiple of 256
+        linear_int4mk_n64_t64: tile::<Int4MinimumLevels, 2, 2, 8, 1, 4, 2, false>;
+
+        /// As `linear_int4mk_n64_t64` by tiles of 128 × 64.
+        linear_int4mk_n128_t64: tile::<Int4MinimumLevels, 4, 2, 4, 1, 2, 2, false>;
+
+        /// As `linear_int4mk_n64_t64` by tiles of 128 × 128.
+        linear_int4mk_n128_t128: tile::<Int4MinimumLevels, 4, 4, 4, 1, 4, 1, false>;
     }
 }

@@ -30,16 +30,19 @@ pub(super) struct Parts {
     pub(super) group_log2: u32,
 }
 
-/// What the kernels call a scheme; `None` where none reads it.
-pub fn stored(scheme: Scheme) -> Option<Stored> {
+/// What the kernels call a scheme.
+pub fn stored(scheme: Scheme) -> Stored {
     match scheme {
-        Scheme::Bf16 => Some(Stored::Bf16),
-        Scheme::Int8Row => Some(Stored::Int8),
-        Scheme::Int8(_) => Some(Stored::Int8Group),
-        Scheme::Int4(_) => Some(Stored::Int4),
-        Scheme::Int4Min(_) => Some(Stored::Int4Minimum),
-        Scheme::Fp8 => Some(Stored::Fp8),
-        Scheme::Int8Min(_) | Scheme::Int8K(_) | Scheme::Int8MinK(_) | Scheme::Int4MinK(_) => None,
+        Scheme::Bf16 => Stored::Bf16,
+        Scheme::Int8Row => Stored::Int8,
+        Scheme::Int8(_) => Stored::Int8Group,
+        Scheme::Int4(_) => Stored::Int4,
+        Scheme::Int4Min(_) => Stored::Int4Minimum,
+        Scheme::Fp8 => Stored::Fp8,
+        Scheme::Int8Min(_) => Stored::Int8Minimum,
+        Scheme::Int8K(_) => Stored::Int8Levels,
+        Scheme::Int8MinK(_) => Stored::Int8MinimumLevels,
+        Scheme::Int4MinK(_) => Stored::Int4MinimumLevels,
     }
 }
 
@@ -55,7 +58,7 @@ impl Op {
         let part =
             |range: std::ops::Range<usize>| if range.is_empty() { 0 } else { span.address() + range.start as u64 };
         Ok(Parts {
-            stored: stored(scheme).ok_or_else(|| self.refuse(format!("{what}: no kernel reads {scheme}")))?,
+            stored: stored(scheme),
             codes: span.address(),
             scales: part(layout.scales),
             minimums: part(layout.minimums),
