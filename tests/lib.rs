@@ -3,6 +3,7 @@
 pub mod binary;
 pub mod code_object;
 pub mod fixtures;
+pub mod gguf_model;
 pub mod gguf_writer;
 pub mod oracle;
 pub mod ours;

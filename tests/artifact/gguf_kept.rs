@@ -8,8 +8,9 @@ use zynfer::quant::{Choice, Matrix, Recipe, Scheme};
 use zynfer_tests::fixtures;
 
 use crate::gguf_families::in_pairs;
-use crate::gguf_models::{BF16, Written, as_gguf, gguf_name, with_architecture};
+use crate::gguf_models::{Written, as_gguf};
 use crate::support::{Checkpoint, assert_message};
+use zynfer_tests::gguf_model::{BF16, gguf_name, with_architecture};
 use zynfer_tests::gguf_writer::{GgufFile, TensorRow};
 
 /// Number of a type in a file.

@@ -11,52 +11,8 @@ use zynfer::text::{Special, Tokenizer};
 use zynfer_tests::fixtures::{qwen3_tokenizer, read_json};
 
 use crate::support::{Checkpoint, assert_message, fixture};
+use zynfer_tests::gguf_model::{BF16, gguf_name, with_architecture};
 use zynfer_tests::gguf_writer::{GgufFile, TensorRow};
-
-/// GGUF's name of a checkpoint's tensor, from the format's description.
-pub fn gguf_name(name: &str) -> String {
-    let table = [
-        ("model.layers.", "blk."),
-        ("model.embed_tokens.", "token_embd."),
-        ("model.norm.", "output_norm."),
-        ("lm_head.", "output."),
-        ("self_attn.q_proj.", "attn_q."),
-        ("self_attn.k_proj.", "attn_k."),
-        ("self_attn.v_proj.", "attn_v."),
-        ("self_attn.o_proj.", "attn_output."),
-        ("self_attn.q_norm.", "attn_q_norm."),
-        ("self_attn.k_norm.", "attn_k_norm."),
-        ("input_layernorm.", "attn_norm."),
-        ("post_attention_layernorm.", "ffn_norm."),
-        ("mlp.gate_proj.", "ffn_gate."),
-        ("mlp.up_proj.", "ffn_up."),
-        ("mlp.down_proj.", "ffn_down."),
-    ];
-    table.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to))
-}
-
-/// Number of the type BF16.
-pub const BF16: u32 = 30;
-
-/// Metadata of a checkpoint's architecture, as the format's converter writes it.
-pub fn with_architecture(file: GgufFile, config: &Json, family: &str) -> GgufFile {
-    let number = |key: &str| u32::try_from(config[key].as_u64().unwrap()).unwrap();
-    let key = |key: &str| format!("{family}.{key}");
-    let theta = config["rope_parameters"]["rope_theta"].as_f64().or(config["rope_theta"].as_f64()).unwrap();
-    file.text("general.architecture", family)
-        .text("general.name", "A model")
-        .u32(&key("block_count"), number("num_hidden_layers"))
-        .u32(&key("context_length"), number("max_position_embeddings"))
-        .u32(&key("embedding_length"), number("hidden_size"))
-        .u32(&key("feed_forward_length"), number("intermediate_size"))
-        .u32(&key("attention.head_count"), number("num_attention_heads"))
-        .u32(&key("attention.head_count_kv"), number("num_key_value_heads"))
-        .u32(&key("attention.key_length"), number("head_dim"))
-        .u32(&key("attention.value_length"), number("head_dim"))
-        .f32(&key("rope.freq_base"), theta as f32)
-        .f32(&key("attention.layer_norm_rms_epsilon"), config["rms_norm_eps"].as_f64().unwrap() as f32)
-        .u32("general.file_type", 32)
-}
 
 /// Metadata of a tokenizer.json: all tokens by id, placeholders where there is none, merges as "a b".
 fn with_tokenizer(file: GgufFile, tokenizer: &Json, rows: usize, pre: &str) -> GgufFile {

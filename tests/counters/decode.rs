@@ -8,8 +8,8 @@
 
 use crate::machine::Machine;
 use device_ops::Geometry;
-use device_ops::decode::{self, Args, Shape, UNIT, Work};
-use device_ops::format::Stored;
+use device_ops::decode::{self, Args, Shape, TABLE_ENTRY, TABLE_ROW, Table, UNIT, Work};
+use device_ops::format::{Form, Stored};
 use emulator::roofline::{Bound, Profile, R9700};
 
 /// Two workgroups on each of the R9700's WGPs.
@@ -35,14 +35,16 @@ struct Model {
 impl Model {
     /// `LAYERS` layers of zeros, and a token at [`POSITION`].
     fn new(shape: &Shape) -> Model {
-        Self::stored(shape, Stored::Bf16)
+        Self::stored(shape, [Stored::Bf16; 7], Stored::Bf16)
     }
 
-    /// The same with matrices in a format, groups of 32.
-    fn stored(shape: &Shape, stored: Stored) -> Model {
+    /// The same with a layer's matrices (q, k, v, o, gate, up, down) and the embedding, which is lm_head too, in formats, groups of 32; the table
+    /// that says so is there whoever reads it.
+    fn stored(shape: &Shape, layer: [Stored; 7], head: Stored) -> Model {
         let mut machine = Machine::with(zynfer::gpu::code_object::IMAGE);
         let (h, q, kv, d) = (shape.hidden, shape.q(), shape.kv(), shape.head_dim);
         let (i, v) = (shape.intermediate, shape.vocab);
+        let shapes = [(q, h), (kv, h), (kv, h), (h, q), (i, h), (i, h), (h, i)];
         // Offsets in UNITs: the embedding, which is lm_head too, the first layer's tensors, the other layers, the final norm.
         let mut units = 0;
         let mut place = |bytes: u64| {
@@ -50,12 +52,13 @@ impl Model {
             units += bytes.div_ceil(UNIT) as u32;
             at
         };
-        let matrix = |n: u32, k: u32| codes_and_scales(stored, n, k).iter().sum::<u64>().next_multiple_of(UNIT);
+        let size = |stored, n, k| codes_and_scales(stored, n, k).iter().sum::<u64>().next_multiple_of(UNIT);
+        let matrix: [u64; 7] = std::array::from_fn(|m| size(layer[m], shapes[m].0, shapes[m].1));
         let vector = |n: u32| u64::from(n) * 2;
-        let embed = place(matrix(v, h));
-        let three = matrix(q, h) + 2 * matrix(kv, h);
+        let embed = place(size(head, v, h));
+        let three = matrix[0] + matrix[1] + matrix[2];
         let [input_norm, qkv, q_norm, k_norm, o, post_norm, gate, up, down] =
-            [vector(h), three, vector(d), vector(d), matrix(h, q), vector(h), matrix(i, h), matrix(i, h), matrix(h, i)]
+            [vector(h), three, vector(d), vector(d), matrix[3], vector(h), matrix[4], matrix[5], matrix[6]]
                 .map(&mut place);
         let layer_stride = place(0) - input_norm;
         let norm = place(u64::from((LAYERS - 1) * layer_stride) * UNIT + vector(h)) + (LAYERS - 1) * layer_stride;
@@ -66,7 +69,7 @@ impl Model {
             weights: alloc(weights),
             cache: alloc(u64::from(LAYERS * kv * CAPACITY) * 4),
             rope: alloc(u64::from(CAPACITY * d) * 4),
-            work: alloc(u64::from(Work::new(h, q, kv, i, shape.heads).bytes)),
+            work: alloc(u64::from(Work::new(h, q, kv, i, shape.heads).bytes) + Table::bytes(LAYERS)),
             ids: alloc(64),
             logits: alloc(u64::from(v) * 4),
             layer_stride,
@@ -98,6 +101,28 @@ impl Model {
             scale: 1.0 / (d as f32).sqrt(),
             group_log2: 5,
         };
+        let entry = |at: u32, stored: Stored, (n, k): (u32, u32)| {
+            let [scales, minimums, _] = stored.parts(n, k, 5).map(|byte| at + (byte / UNIT) as u32);
+            let minimums = if stored.scales().minimums() { minimums } else { scales };
+            [at, scales, minimums, Form::new(stored, 5).0]
+        };
+        let [k_at, v_at] = [matrix[0], matrix[0] + matrix[1]].map(|bytes| qkv + (bytes / UNIT) as u32);
+        let places = [qkv, k_at, v_at, o, gate, up, down];
+        let mut rows = vec![[[0; (TABLE_ENTRY / 4) as usize]; TABLE_ROW as usize]; LAYERS as usize + 1];
+        for (number, row) in rows[..LAYERS as usize].iter_mut().enumerate() {
+            let moved = number as u32 * layer_stride;
+            let order = [Table::Q, Table::Q + 1, Table::Q + 2, Table::O, Table::GATE, Table::GATE + 1, Table::DOWN];
+            for (m, at) in order.into_iter().enumerate() {
+                row[at as usize] = entry(places[m] + moved, layer[m], shapes[m]);
+            }
+        }
+        for at in [Table::EMBED, Table::HEAD] {
+            rows[LAYERS as usize][at as usize] = entry(embed, head, (v, h));
+        }
+        let table: Vec<u8> =
+            rows.as_flattened().as_flattened().iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+        let at = args.work + u64::from(Work::new(h, q, kv, i, shape.heads).bytes);
+        machine.memory.write(at, &table).expect("inside");
         // Position, id, no ids that end it.
         let state = [POSITION, 3, 0, 0].map(u32::to_le_bytes).concat();
         machine.memory.write(args.work + u64::from(Work::STATE), &state).expect("inside");
@@ -109,6 +134,14 @@ impl Model {
         self.machine.profile_ours(kernel, self.geometry, &args)
     }
 }
+
+/// How a layer's matrices are stored in the model of several formats: q, k, v, o, gate, up, down.
+const SEVERAL: [Stored; 7] = {
+    let (most, more) = (Stored::Int4MinimumLevels, Stored::Int8Levels);
+    [most, Stored::Fp8, more, Stored::Int4, most, Stored::Bf16, more]
+};
+/// The same of the embedding, which is lm_head too.
+const SEVERAL_HEAD: Stored = Stored::Int8Group;
 
 /// Bytes of codes and of scales with minimums of a matrix, groups of 32: docs/QUANTIZATION.md's table. At these shapes each part fills its
 /// 256 bytes.
@@ -262,7 +295,7 @@ fn check(profile: &Profile, needs: &Needs) {
 fn every_weight_is_asked_for_once_and_little_else_moves() {
     for head_dim in [128, 64] {
         let shape = shape(head_dim);
-        let names = decode::names(Stored::Bf16, head_dim, true).expect("kernels");
+        let names = decode::names(Some(Stored::Bf16), head_dim, true).expect("kernels");
         let model = Model::new(&shape);
         check(&model.count(names.attention, 1, 1), &Needs::attention(&shape, false));
         check(&model.count(names.mlp, 1, 1), &Needs::mlp(&shape));
@@ -277,40 +310,64 @@ fn every_weight_is_asked_for_once_and_little_else_moves() {
 /// by every workgroup for its norm and for its own rows.
 #[test]
 fn quantized_matrices_move_as_what_they_are_stored_as() {
+    for (stored, names) in decode::NAMES_QUANTIZED {
+        let row = |shape: &Shape| {
+            let (grid, h) = (u64::from(GRID), u64::from(shape.hidden));
+            grid * (16 * h / 4 + 16 * h.div_ceil(grid))
+        };
+        check_quantized(names[1], [stored; 7], stored, 0, row);
+    }
+}
+
+/// The same where each matrix is stored in a way of its own, as the table says; the row of the embedding is read by its words. What the table itself
+/// is read by 16 bytes is nothing: it is in LDS.
+#[test]
+fn matrices_of_several_formats_move_as_what_they_are_stored_as() {
+    let (most, more) = (Stored::Int4MinimumLevels, Stored::Int8Levels);
+    let name = decode::NAMES_MIXED[1];
+    check_quantized(name, [most, most, more, most, most, most, more], more, Table::bytes(LAYERS), |_| 0);
+    let rest = [Stored::Int8Minimum, Stored::Int8MinimumLevels, Stored::Int8, Stored::Int4, Stored::Fp8];
+    let [a, b, c, d, e] = rest;
+    check_quantized(
+        name,
+        [a, b, Stored::Bf16, c, d, e, Stored::Int4Minimum],
+        Stored::Int8Group,
+        Table::bytes(LAYERS),
+        |_| 0,
+    );
+}
+
+/// `own`: bytes that have to move beside the matrices; `row`: bytes of the embedding's row that are asked for by 16 per lane.
+#[track_caller]
+fn check_quantized(name: &str, layer: [Stored; 7], head: Stored, own: u64, row: impl Fn(&Shape) -> u64) {
     let shape = shape(128);
     let [h, q, kv, i, v] = [shape.hidden, shape.q(), shape.kv(), shape.intermediate, shape.vocab];
-    for (stored, names) in decode::NAMES_QUANTIZED {
-        let matrices =
-            [(q, h), (kv, h), (kv, h), (h, q), (i, h), (i, h), (h, i)].map(|(n, k)| codes_and_scales(stored, n, k));
-        let layer: [u64; 2] = [0, 1].map(|part| matrices.iter().map(|matrix| matrix[part]).sum());
-        let head = codes_and_scales(stored, v, h);
-        let [codes, scales] = [0, 1].map(|part| u64::from(LAYERS) * layer[part] + head[part]);
+    let shapes = [(q, h), (kv, h), (kv, h), (h, q), (i, h), (i, h), (h, i)];
+    let matrices: [[u64; 2]; 7] = std::array::from_fn(|m| codes_and_scales(layer[m], shapes[m].0, shapes[m].1));
+    let of_head = codes_and_scales(head, v, h);
+    let [codes, scales] =
+        [0, 1].map(|part| u64::from(LAYERS) * matrices.iter().map(|matrix| matrix[part]).sum::<u64>() + of_head[part]);
 
-        let needs = Needs::persistent(&shape);
-        let profile = Model::stored(&shape, stored).count(names[1], LAYERS, 1);
-        let (counters, least) = (&profile.counters, codes + scales + needs.others);
-        let moved = counters.footprint.bytes();
-        assert!(moved >= least, "{stored:?}: {moved} bytes moved, {least} have to");
-        assert!(moved as f64 <= 1.03 * least as f64, "{stored:?}: {moved} bytes moved, {least} have to");
-        let grid = u64::from(GRID);
-        let row = grid * (16 * u64::from(h) / 4 + 16 * u64::from(h).div_ceil(grid));
-        let b128 = counters.loads.bytes_by_width[crate::width(16)];
-        assert_eq!(
-            b128,
-            codes + needs.asked + row,
-            "{stored:?}: bytes by b128: codes once, activations, cache and the row"
-        );
-        assert_eq!(counters.scratch_load_bytes + counters.scratch_store_bytes, 0, "{stored:?}: spills");
-        assert_eq!(counters.grid_waits, needs.waits, "{stored:?}: waits for other workgroups");
-        let resident = profile.occupancy.workgroups_per_wgp;
-        assert!(resident * R9700.wgps >= GRID, "{stored:?}: {resident} workgroups a WGP, {GRID} have to run at once");
-    }
+    let needs = Needs::persistent(&shape);
+    let profile = Model::stored(&shape, layer, head).count(name, LAYERS, 1);
+    let (counters, least) = (&profile.counters, codes + scales + needs.others + own);
+    let what = format!("{name}: {layer:?}");
+    let moved = counters.footprint.bytes();
+    assert!(moved >= least, "{what}: {moved} bytes moved, {least} have to");
+    assert!(moved as f64 <= 1.03 * least as f64, "{what}: {moved} bytes moved, {least} have to");
+    let b128 = counters.loads.bytes_by_width[crate::width(16)];
+    let expected = codes + needs.asked + row(&shape);
+    assert_eq!(b128, expected, "{what}: bytes by b128: codes once, activations, cache and the row");
+    assert_eq!(counters.scratch_load_bytes + counters.scratch_store_bytes, 0, "{what}: spills");
+    assert_eq!(counters.grid_waits, needs.waits, "{what}: waits for other workgroups");
+    let resident = profile.occupancy.workgroups_per_wgp;
+    assert!(resident * R9700.wgps >= GRID, "{what}: {resident} workgroups a WGP, {GRID} have to run at once");
 }
 
 #[test]
 fn a_second_token_waits_as_often_as_the_first() {
     let shape = shape(64);
-    let persistent = decode::names(Stored::Bf16, 64, true).expect("kernels").persistent;
+    let persistent = decode::names(Some(Stored::Bf16), 64, true).expect("kernels").persistent;
     let two = Model::new(&shape).count(persistent, LAYERS, 2);
     assert_eq!(two.counters.grid_waits, 2 * Needs::persistent(&shape).waits);
     // For all but the first layer five times, for that four times, twice for lm_head.
@@ -322,7 +379,7 @@ fn a_second_token_waits_as_often_as_the_first() {
 #[test]
 fn a_token_is_estimated_at_seven_tenths_of_its_roof_or_better() {
     let shape = shape(128);
-    let persistent = decode::names(Stored::Bf16, 128, true).expect("kernels").persistent;
+    let persistent = decode::names(Some(Stored::Bf16), 128, true).expect("kernels").persistent;
     let [one, two] = [1, LAYERS].map(|layers| Model::new(&shape).count(persistent, layers, 1).estimate);
     for (estimate, waits) in [(one, 6.0), (two, 11.0)] {
         let close = |a: f64, b: f64| (a - b).abs() < 1e-12;

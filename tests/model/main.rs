@@ -5,6 +5,7 @@ mod cpu;
 mod decode;
 mod emulator;
 mod golden;
+mod kept;
 mod kv;
 #[path = "../oracle/model.rs"]
 mod oracle;

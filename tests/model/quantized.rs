@@ -68,11 +68,15 @@ fn quantized(checkpoint: &str, recipe: &Recipe) -> Artifact {
 }
 
 fn check(checkpoint: &str, recipe: &Recipe, plans: &[Option<DecodePlan>], what: &str) {
-    let artifact = quantized(checkpoint, recipe);
-    let mut reference = cpu::engine(&artifact, CpuOptions::new(256));
+    compare(checkpoint, &quantized(checkpoint, recipe), plans, what);
+}
+
+/// What the GPU path makes of an artifact of a checkpoint's tensors, against the CPU.
+pub fn compare(checkpoint: &str, artifact: &Artifact, plans: &[Option<DecodePlan>], what: &str) {
+    let mut reference = cpu::engine(artifact, CpuOptions::new(256));
     let (cases, _) = golden::read(&cpu::fixture(checkpoint), artifact.config().vocab_size);
     for (kind, plan) in kinds().into_iter().flat_map(|kind| plans.iter().map(move |plan| (kind, *plan))) {
-        let mut engine = gpu_engine(kind, &artifact, plan);
+        let mut engine = gpu_engine(kind, artifact, plan);
         for case in cases.iter().filter(|case| case.ids.len() > 1).take(2) {
             let prompt = &case.ids;
             let expected = reference.last_logits(prompt).unwrap().to_vec();
@@ -96,7 +100,7 @@ fn check(checkpoint: &str, recipe: &Recipe, plans: &[Option<DecodePlan>], what: 
 }
 
 /// Operation by operation, and by the resident kernels.
-const BOTH: [Option<DecodePlan>; 2] = [None, Some(DecodePlan::Persistent)];
+pub const BOTH: [Option<DecodePlan>; 2] = [None, Some(DecodePlan::Persistent)];
 
 /// Every scheme with every group.
 fn schemes() -> impl Iterator<Item = Scheme> {
@@ -139,11 +143,12 @@ fn rows_longer_than_a_step_are_whole_in_every_format() {
             ..ModelConfig::published("qwen3-0.6b").expect("a published shape")
         };
         let weights = Weights::new(&config);
-        for scheme in
-            [Scheme::Bf16, Scheme::Int8Row, Scheme::Int8(32), Scheme::Int4(32), Scheme::Int4Min(32), Scheme::Fp8]
-        {
+        let all = [Scheme::Bf16, Scheme::Int8Row, Scheme::Int8(32), Scheme::Int4(32), Scheme::Int4Min(32), Scheme::Fp8];
+        // The last: those of all in turn, by the kernels that read a table.
+        for scheme in all.into_iter().map(Some).chain([None]) {
             let mut source = RandomModel::new(&weights, 7);
-            source.quantize(scheme).unwrap();
+            let each = |name: &str| scheme.unwrap_or(all[name.len() % all.len()]);
+            source.quantize_each(each).unwrap();
             let source = Arc::new(source);
             let backend = CpuBackend::new(&config, &weights, source.clone(), CpuOptions::new(64)).unwrap();
             let mut reference = Engine::new(Box::new(backend), weights.clone(), &config, []).unwrap();
@@ -155,7 +160,7 @@ fn rows_longer_than_a_step_are_whole_in_every_format() {
                 let opened = gpu::open(kind, "auto", &config, &weights, source.as_ref(), &options).unwrap();
                 let mut engine = Engine::new(opened.ops, weights.clone(), &config, []).unwrap();
                 let found = cosine(&last_logits(&mut engine, plan, &prompt), &expected);
-                let what = format!("{scheme}, H {hidden_size}, {workgroups} workgroups, {}", kind.name());
+                let what = format!("{scheme:?}, H {hidden_size}, {workgroups} workgroups, {}", kind.name());
                 assert!(found >= GPU_LOGIT_COSINE, "{what}: cosine {found}");
             }
         }
@@ -239,10 +244,27 @@ fn rounded_activations_without_an_int8_matrix_are_as_they_are() {
 
 #[test]
 fn classes_of_matrices_may_have_schemes_of_their_own() {
-    check(cpu::TINY, &Recipe::new(Scheme::Int8Row).keep(MIXED).unwrap(), &BOTH[..1], MIXED);
+    check(cpu::TINY, &Recipe::new(Scheme::Int8Row).keep(MIXED).unwrap(), &BOTH, MIXED);
 }
 
-/// Fused decode reads matrices of one scheme, and half a layer's launches bf16 only: it says what is otherwise, and what to do.
+/// The resident kernels that read a table, for heads of 128 elements with norms, of 64 without, biases, lm_head apart from the embedding, and bf16
+/// beside what is quantized.
+#[test]
+fn matrices_of_several_schemes_say_what_the_cpu_says_for_other_shapes() {
+    let recipes = [
+        Recipe::new(Scheme::Int8Row).keep("embed=bf16,lm_head=bf16,attn_v=int8:32,down=fp8-e4m3").unwrap(),
+        Recipe::new(Scheme::Int4(32))
+            .keep("embed=int8,lm_head=int8:64,attn_q=bf16,attn_v=int4m:64,up=fp8-e4m3")
+            .unwrap(),
+    ];
+    for checkpoint in [cpu::UNTIED].into_iter().chain(cpu::OTHERS) {
+        for (index, recipe) in recipes.iter().enumerate() {
+            check(checkpoint, recipe, &BOTH[1..], &format!("{checkpoint}, recipe {index}"));
+        }
+    }
+}
+
+/// Half a layer's launches read bf16 only: they say which tensor is stored otherwise, and what to do.
 #[test]
 fn what_fused_decode_does_not_read_is_refused_by_name() {
     let refusal = |artifact: &Artifact, decode| {
@@ -252,16 +274,18 @@ fn what_fused_decode_does_not_read_is_refused_by_name() {
         opened.map(|opened| opened.notes).expect_err("it opened").to_string()
     };
     let mixed = quantized(cpu::TINY, &Recipe::new(Scheme::Bf16).keep("attn_o=int4:64").unwrap());
-    for decode in [DecodePlan::Fused, DecodePlan::Graph, DecodePlan::Persistent] {
-        assert_eq!(
-            refusal(&mixed, decode),
-            "tensor model.layers.0.self_attn.o_proj.weight: int4:64 beside bf16, fused decode reads matrices of one scheme; \
-             --plan unfused runs them"
-        );
-    }
     let int8 = quantized(cpu::TINY, &Recipe::new(Scheme::Int8Row));
     for decode in [DecodePlan::Fused, DecodePlan::Graph] {
-        let expected = "decode: int8 weights, the plans fused and graph read bf16; persistent and unfused read all";
-        assert_eq!(refusal(&int8, decode), expected);
+        for (artifact, first, scheme) in
+            [(&mixed, "layers.0.self_attn.o_proj", "int4:64"), (&int8, "embed_tokens", "int8")]
+        {
+            assert_eq!(
+                refusal(artifact, decode),
+                format!(
+                    "tensor model.{first}.weight: decode: {scheme} weights, the plans fused and graph read bf16; \
+                     persistent and unfused read all"
+                )
+            );
+        }
     }
 }

@@ -15,6 +15,9 @@ pub struct B128([u32; 4]);
 pub struct B64([u32; 2]);
 
 impl B128 {
+    /// Zeros.
+    pub const ZERO: Self = Self([0; 4]);
+
     /// From its four dwords, lowest address first.
     #[inline(always)]
     pub fn new(words: [u32; 4]) -> Self {

@@ -175,4 +175,8 @@ pub const KERNELS: &[Kernel] = &[
     decode::quantized(4, 1),
     decode::quantized(4, 2),
     decode::quantized(4, 3),
+    decode::mixed(0),
+    decode::mixed(1),
+    decode::mixed(2),
+    decode::mixed(3),
 ];

@@ -380,16 +380,7 @@ pub(super) fn open_backend(
             ui.say(&format!("--plan unfused: --kv {kv}, fused decode reads a cache of bf16"));
             DecodeBy::Unfused
         }
-        None => match weights.one_scheme(&schemes) {
-            Ok(_) => DecodeBy::Persistent,
-            Err((spec, [scheme, others])) => {
-                let name = &spec.name;
-                ui.say(&format!(
-                    "--plan unfused: tensor {name} is {scheme} beside {others}, fused decode reads one scheme"
-                ));
-                DecodeBy::Unfused
-            }
-        },
+        None => DecodeBy::Persistent,
     };
     if activations == Activations::Int8 && !gpu::rounds(weights, &schemes) {
         ui.say("--activations int8: no matrix of the model is int8 with a scale per row, nothing is rounded");

@@ -228,17 +228,13 @@ pub enum OpenError {
         /// Its dtype.
         found: &'static str,
     },
-    /// Matrices that are stored differently, and fused decode was asked for.
-    #[error(
-        "tensor {name}: {scheme} beside {others}, fused decode reads matrices of one scheme; --plan unfused runs them"
-    )]
-    Mixed {
+    /// A fused plan that does not read how a matrix is stored.
+    #[error("tensor {name}: {source}")]
+    Unread {
         /// Checkpoint name.
         name: String,
-        /// How it is stored.
-        scheme: Scheme,
-        /// How the matrices before it are.
-        others: Scheme,
+        /// Why, and what does.
+        source: DecodeError,
     },
     /// The code object was refused.
     #[error(transparent)]
@@ -273,12 +269,9 @@ pub fn open(
     weights.check(source)?;
     let schemes = schemes(weights, source)?;
     if let Some(plan) = options.decode {
-        let scheme = weights.one_scheme(&schemes).map_err(|(spec, [scheme, others])| OpenError::Mixed {
-            name: spec.name.clone(),
-            scheme,
-            others,
-        })?;
-        plan.check(scheme)?;
+        for (spec, scheme) in weights.specs().iter().zip(&schemes) {
+            plan.check(*scheme).map_err(|source| OpenError::Unread { name: spec.name.clone(), source })?;
+        }
     }
     if options.activations == Activations::Int8 && options.gemm != Gemm::Fast {
         return Err(OpenError::Rung);

@@ -161,7 +161,7 @@ impl Plan {
             rounded_bytes: 0,
             logits_bytes: 0,
             rope_bytes,
-            decode_bytes: decode_shape(config).map_or(0, |shape| work_bytes(&shape)),
+            decode_bytes: decode_shape(config).map_or(0, |shape| work_bytes(&shape, config.num_hidden_layers as u32)),
         };
         plan.weight_bytes = Arena::new(weights, schemes).ok_or_else(overflow("weights"))?.bytes();
         let mut activations = plan.ids_bytes() + top_k_keys_bytes(config) + TOP_K_BYTES;

@@ -3,7 +3,7 @@
 //! not here, nor is anything that samples.
 
 use device_ops::Geometry;
-use device_ops::decode::{self, Args, INFINITE_ID, Limit, MAX_ENDS, MAX_GRID, NAN_ID, Names, Shape, Work};
+use device_ops::decode::{self, Args, INFINITE_ID, Limit, MAX_ENDS, MAX_GRID, NAN_ID, Names, Shape, Table, Work};
 
 use super::error::HipError;
 use super::graph::GraphExec;
@@ -15,7 +15,7 @@ use crate::quant::Scheme;
 mod places;
 
 use places::offsets;
-pub use places::{Heads, WeightPlaces};
+pub use places::{Heads, LayerPlaces, Matrices, Place, WeightPlaces};
 
 /// How a token's layers are launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,13 +37,12 @@ impl DecodePlan {
         }
     }
 
-    /// Whether there are such kernels for matrices that are all stored as `scheme`.
+    /// Whether such kernels read a matrix that is stored as `scheme`.
     ///
     /// # Errors
-    /// What does read them.
+    /// What does.
     pub fn check(self, scheme: Scheme) -> Result<(), DecodeError> {
-        let resident = |stored| decode::names(stored, 128, true).is_some();
-        if scheme == Scheme::Bf16 || self == Self::Persistent && resident(stored(scheme)) {
+        if scheme == Scheme::Bf16 || self == Self::Persistent {
             return Ok(());
         }
         refuse(format!("{scheme} weights, the plans fused and graph read bf16; persistent and unfused read all"))
@@ -135,9 +134,13 @@ fn refuse<T>(what: impl Into<String>) -> Result<T, DecodeError> {
     Err(DecodeError::Refused(what.into()))
 }
 
-/// Bytes a decoder needs beside the model's own memory.
-pub fn work_bytes(shape: &Shape) -> usize {
-    Work::new(shape.hidden, shape.q(), shape.kv(), shape.intermediate, shape.heads).bytes as usize + MAX_TOKENS * 4
+/// Bytes a decoder needs beside the model's own memory, for matrices stored in any way.
+pub fn work_bytes(shape: &Shape, layers: u32) -> usize {
+    work(shape).bytes as usize + Table::bytes(layers) as usize + MAX_TOKENS * 4
+}
+
+fn work(shape: &Shape) -> Work {
+    Work::new(shape.hidden, shape.q(), shape.kv(), shape.intermediate, shape.heads)
 }
 
 impl Decoder {
@@ -155,11 +158,17 @@ impl Decoder {
     ) -> Result<Self, DecodeError> {
         let shape = model.shape;
         let normed = matches!(model.places.heads, Heads::Normed { .. });
-        let scheme = model.places.scheme;
-        let Some(names) = decode::names(stored(scheme), shape.head_dim, normed) else {
+        let alike = match &model.places.matrices {
+            Matrices::Alike { scheme, .. } if decode::has_own(stored(*scheme)) => Some(*scheme),
+            Matrices::Alike { scheme, .. } => return refuse(format!("no kernels for {scheme} alone")),
+            Matrices::Each { .. } => None,
+        };
+        let Some(names) = decode::names(alike.map(stored), shape.head_dim, normed) else {
             return refuse(format!("head_dim {}, kernels exist for 64 and 128", shape.head_dim));
         };
-        plan.check(scheme)?;
+        if plan != DecodePlan::Persistent && alike != Some(Scheme::Bf16) {
+            return refuse("the plans fused and graph read bf16, matrices are stored otherwise");
+        }
         if let Some(Limit { what, found, most, multiple }) = shape.limit() {
             return refuse(format!("{what} is {found}, a multiple of {multiple} from {multiple} to {most} is needed"));
         }
@@ -193,15 +202,19 @@ impl Decoder {
         room("KV cache", &model.cache, u128::from(head) * 2 * u128::from(shape.kv_heads) * u128::from(layers))?;
         room("logits", &model.logits, u128::from(shape.vocab) * 4)?;
         let positions = (model.rope.bytes() / (shape.head_dim as usize * 4)).min(model.capacity);
-        let offsets = offsets(&model, layers)?;
+        let (offsets, table) = offsets(&model, layers)?;
         if !(model.eps > 0.0 && model.eps.is_finite()) {
             return refuse(format!("epsilon {} is not positive and finite", model.eps));
         }
-        let bytes = work_bytes(&shape);
+        let bytes = work_bytes(&shape, layers);
         let buffer = Buffer::new(stream.context(), bytes)?.span();
         stream.fill(&buffer, 0)?;
         let part = |offset, bytes| buffer.part(offset, bytes).map_err(|error| DecodeError::Refused(error.to_string()));
         let (work, ids) = (part(0, bytes - MAX_TOKENS * 4)?, part(bytes - MAX_TOKENS * 4, MAX_TOKENS * 4)?);
+        if !table.is_empty() {
+            let place = part(self::work(&shape).bytes as usize, table.len() * 4)?;
+            stream.write(&place, bytemuck::cast_slice(&table))?;
+        }
         let args = Args {
             weights: model.weights.address(),
             cache: model.cache.address(),
@@ -223,7 +236,6 @@ impl Decoder {
             lds_x,
             eps: model.eps,
             scale: 1.0 / (shape.head_dim as f32).sqrt(),
-            group_log2: scheme.group().map_or(0, usize::ilog2),
             ..offsets
         };
         Ok(Self { model, names, args, geometry, positions, work, ids, plan, state: None, graphs: [None, None] })

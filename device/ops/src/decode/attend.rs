@@ -271,7 +271,7 @@ impl<const NORMED: bool> Attend<NORMED> {
                 // SAFETY: a key head of the token.
                 let x = unsafe { self.head_part::<D>(q + head * D as u32) };
                 // SAFETY: all lanes are live.
-                let x = unsafe { self.turned::<D>(x, turn) }.map(f32_to_bf16);
+                let x = rounded(unsafe { self.turned::<D>(x, turn) });
                 for e in 0..per {
                     // SAFETY: the key's place in LDS.
                     unsafe { store(self.key::<D>(), lane + e, bf16_to_f32(x[e])) };
@@ -286,7 +286,7 @@ impl<const NORMED: bool> Attend<NORMED> {
                 }
             } else {
                 // SAFETY: a value head of the token.
-                let x = unsafe { self.head_part::<D>(q + kv + head * D as u32) }.map(f32_to_bf16);
+                let x = rounded(unsafe { self.head_part::<D>(q + kv + head * D as u32) });
                 for e in 0..per {
                     // SAFETY: the value's place in LDS.
                     unsafe { store(self.value::<D>(), lane + e, bf16_to_f32(x[e])) };
@@ -522,4 +522,10 @@ impl<const NORMED: bool> Attend<NORMED> {
         // SAFETY: all waves come here; LDS is written again only after it.
         unsafe { barrier() };
     }
+}
+
+/// As bf16. Written out: `map` of a function is a call where a kernel is large.
+#[inline(always)]
+fn rounded(x: [f32; 4]) -> [u16; 4] {
+    [f32_to_bf16(x[0]), f32_to_bf16(x[1]), f32_to_bf16(x[2]), f32_to_bf16(x[3])]
 }

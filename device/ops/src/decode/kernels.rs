@@ -71,6 +71,7 @@ pub unsafe fn persistent<W: Weights, const D: usize, const NORMED: bool>(launch:
     // SAFETY: the kernel's contract.
     unsafe {
         let mut step = Step::<W, D, NORMED>::new(launch);
+        W::enter(&step.launch, step.launch.layers, step.at);
         let (mut position, mut id) = (step.state(0), step.state(1));
         let mut token = 0;
         while token < step.launch.tokens {

@@ -2,7 +2,7 @@
 
 use amdgpu_target::gpu::{B128, lds, load, store, wave_uniform};
 
-use super::{LDS_NUMBERS, LDS_OWN};
+use super::{LDS_NUMBERS, LDS_OWN, UNIT};
 
 /// The parameters of the kernels, in the order of `Args`, given to the macro `$then` behind what it wants for itself.
 macro_rules! with_parameters {
@@ -33,6 +33,14 @@ macro_rules! launch {
         }
 
         impl Launch {
+            /// A tensor of `layer`, `offset` being the first layer's.
+            #[inline(always)]
+            pub fn tensor(&self, offset: u32, layer: u32) -> *const u8 {
+                // Units are counted in 32 bits: a terabyte.
+                let units = offset.wrapping_add(layer.wrapping_mul(self.layer_stride));
+                self.weights.wrapping_add(units as usize * UNIT as usize)
+            }
+
             /// Leaves the numbers in LDS; a barrier comes before they are read.
             ///
             /// # Safety

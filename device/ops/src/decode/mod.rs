@@ -19,6 +19,8 @@ mod attend;
 mod kernels;
 #[cfg(gpu)]
 mod launch;
+#[cfg(gpu)]
+mod mixed;
 mod names;
 #[cfg(gpu)]
 mod phases;
@@ -70,6 +72,11 @@ pub const INFINITE_ID: u32 = NAN_ID - 1;
 /// A row of the list of kernels.
 pub(crate) const fn kernel(name: &'static str) -> Kernel {
     Kernel { workgroups_per_wgp: WORKGROUPS_PER_WGP, ..Kernel::new(name, Args::FIELDS, WAVES) }
+}
+
+/// The same by kernel of [`NAMES_MIXED`].
+pub(crate) const fn mixed(kernel: usize) -> Kernel {
+    self::kernel(NAMES_MIXED[kernel])
 }
 
 /// The same by format and kernel of [`NAMES_QUANTIZED`].
@@ -235,16 +242,19 @@ impl Shape {
 }
 
 /// Pairs of gate and up rows of a workgroup: an even number, because two results share a dword.
+#[inline(always)]
 const fn mlp_rows(intermediate: u32, grid: u32) -> u32 {
     ceil(intermediate / 2, grid) * 2
 }
 
 /// Sums that `rows` rows of `k` elements leave.
+#[inline(always)]
 const fn sums(rows: u32, k: u32) -> u32 {
     rows << parts_log2(rows, k)
 }
 
 /// log2 of the waves that share a row: as many as there are chunks for, while rows alone do not keep all waves busy.
+#[inline(always)]
 const fn parts_log2(rows: u32, k: u32) -> u32 {
     let mut log2 = 0;
     while (rows << log2) < WAVES && (2 << log2) <= k.div_ceil(CHUNK) {
@@ -258,15 +268,19 @@ const fn parts_log2(rows: u32, k: u32) -> u32 {
     clippy::manual_checked_ops,
     reason = "the option costs the resident kernel four scalar registers, which it has not"
 )]
+#[inline(always)]
 const fn quotient(a: u32, b: u32) -> u32 {
     if b == 0 { 0 } else { a / b }
 }
+#[inline(always)]
 const fn ceil(a: u32, b: u32) -> u32 {
     quotient(a + b - 1, b)
 }
+#[inline(always)]
 const fn max(a: u32, b: u32) -> u32 {
     if a > b { a } else { b }
 }
+#[inline(always)]
 const fn round_up(x: u32, multiple: u32) -> u32 {
     x.div_ceil(multiple) * multiple
 }
@@ -277,8 +291,42 @@ const LDS_WAVES: u32 = 0;
 /// LDS: the launch's numbers, 128 bytes.
 #[cfg(gpu)]
 const LDS_NUMBERS: u32 = 128;
+/// LDS: two rows of [`Table`], of the layer at work and of no layer.
+#[cfg(gpu)]
+const LDS_TABLE: u32 = 256;
 /// LDS: this workgroup's part of the residual stream.
-const LDS_OWN: u32 = 256;
+const LDS_OWN: u32 = 512;
+
+/// How matrices are stored that are not alike: in device memory behind [`Work::bytes`], for each layer a row of [`TABLE_ROW`] entries, and behind
+/// those of all layers one for what belongs to none. An entry is four u32: where codes, scales and minimums begin, in [`UNIT`]s of the weights, and
+/// the [`crate::format::Form`]. What is 0 is not read.
+#[derive(Debug, Clone, Copy)]
+pub struct Table;
+
+/// Entries of a row of [`Table`].
+pub const TABLE_ROW: u32 = 8;
+/// Bytes of an entry of [`Table`].
+pub const TABLE_ENTRY: u32 = 16;
+
+impl Table {
+    /// q_proj, k_proj and v_proj: three in turn.
+    pub const Q: u32 = 0;
+    /// o_proj.
+    pub const O: u32 = 3;
+    /// gate_proj and up_proj: two in turn.
+    pub const GATE: u32 = 4;
+    /// down_proj.
+    pub const DOWN: u32 = 6;
+    /// The embedding, in the row of no layer.
+    pub const EMBED: u32 = 0;
+    /// lm_head, in the row of no layer.
+    pub const HEAD: u32 = 1;
+
+    /// Bytes of a model's table.
+    pub const fn bytes(layers: u32) -> u64 {
+        (layers as u64 + 1) * (TABLE_ROW * TABLE_ENTRY) as u64
+    }
+}
 
 /// Device memory that the phases pass results through, zeroed when it is allocated: the grid barrier's counter at its start,
 /// then the state, each workgroup's best logit, and these. Offsets in bytes.
@@ -319,6 +367,7 @@ impl Work {
 
 /// How a context of `positions` is split among workgroups: pieces, and the positions of each but the last.
 #[cfg(any(gpu, test))]
+#[inline(always)]
 const fn splits(positions: u32, kv_heads: u32, grid: u32) -> (u32, u32) {
     let blocks = positions.div_ceil(SPLIT_POSITIONS);
     let mut most = quotient(grid, kv_heads);

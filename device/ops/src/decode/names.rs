@@ -41,9 +41,15 @@ pub struct Names {
     pub persistent: &'static str,
 }
 
-/// The kernels for matrices that are all stored so and for `head_dim`, if there are any; `normed`: whether heads have norms. The second half of a
-/// layer and the end know no heads, and the launches of half a layer read bf16 whatever is asked for.
-pub fn names(stored: Stored, head_dim: u32, normed: bool) -> Option<Names> {
+/// Whether matrices that are all stored so have resident kernels of their own. Others have those that read [`super::Table`].
+pub fn has_own(stored: Stored) -> bool {
+    stored == Stored::Bf16 || NAMES_QUANTIZED.iter().any(|(format, _)| *format == stored)
+}
+
+/// The kernels for `head_dim`, if there are any; `stored`: how all matrices are, if there are kernels of their own for that ([`has_own`]), else the
+/// table says how each is; `normed`: whether heads have norms. The second half of a layer and the end know no heads, and the launches of half
+/// a layer read bf16 whatever is asked for.
+pub fn names(stored: Option<Stored>, head_dim: u32, normed: bool) -> Option<Names> {
     let (mlp, head) = match head_dim {
         64 => (NAME_MLP_D64, NAME_HEAD_D64),
         128 => (NAME_MLP_D128, NAME_HEAD_D128),
@@ -56,14 +62,23 @@ pub fn names(stored: Stored, head_dim: u32, normed: bool) -> Option<Names> {
         (_, false) => (NAME_ROTATED_ATTENTION_D128, NAME_ROTATED_PERSISTENT_D128),
     };
     let persistent = match stored {
-        Stored::Bf16 => persistent,
+        Some(Stored::Bf16) => persistent,
         stored => {
-            let (_, names) = NAMES_QUANTIZED.iter().find(|(format, _)| *format == stored)?;
+            let own = stored.map(|stored| NAMES_QUANTIZED.iter().find(|(format, _)| *format == stored));
+            let names = own.map_or(Some(&NAMES_MIXED), |own| own.map(|(_, names)| names))?;
             names[usize::from(head_dim == 128) + 2 * usize::from(!normed)]
         }
     };
     Some(Names { attention, mlp, head, persistent })
 }
+
+/// Whole tokens with matrices that are stored in any way, each in its own: in the order of [`NAMES_QUANTIZED`]'s.
+pub const NAMES_MIXED: [&str; 4] = [
+    "decode_persistent_mixed_d64",
+    "decode_persistent_mixed_d128",
+    "decode_rotated_persistent_mixed_d64",
+    "decode_rotated_persistent_mixed_d128",
+];
 
 /// Whole tokens with quantized matrices, by format: heads with norms of 64 and of 128 elements, then heads without norms.
 pub const NAMES_QUANTIZED: [(Stored, [&str; 4]); 5] = [

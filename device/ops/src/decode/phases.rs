@@ -11,7 +11,7 @@ use super::attend::Attend;
 use super::launch::memory;
 use super::step::{Row, Step, share};
 use super::stream::Stream;
-use super::weights::{Share, Weights};
+use super::weights::{Shape, Share, Weights, Which};
 use super::{
     CHUNK, INFINITE_ID, ITEMS, LDS_OWN, LDS_WAVES, NAN_ID, NO_BIAS, WAVES, Work, ceil, mlp_rows, quotient, splits,
 };
@@ -31,17 +31,19 @@ impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
     pub unsafe fn project(&mut self, layer: u32, row: Row<W::Embedding>, waits: bool) {
         // SAFETY: all waves come here.
         unsafe { self.refresh() };
+        // SAFETY: all waves come here, and the phase before has multiplied.
+        unsafe { W::enter(&self.launch, layer, self.at) };
         let (q, kv) = (self.launch.heads * D as u32, self.launch.kv_heads * D as u32);
         let n = q + 2 * kv;
         let (start, rows) = share(n, ceil(n, self.launch.grid));
-        let (base, shape) = (self.tensor(self.launch.qkv, layer), self.shape(q, self.launch.hidden));
-        let stream = Stream::new(W::three(base, shape, kv, Share { start, rows }));
+        let shape = Shape { n: q, k: self.launch.hidden };
+        let stream = Stream::new(W::three(&self.launch, layer, shape, kv, Share { start, rows }));
         // SAFETY: `[Q + 2K, H]` of this layer.
         let ahead = unsafe { stream.prefetch() };
         // SAFETY: `[H]` of this layer.
-        let norm = unsafe { self.norm_weights(self.tensor(self.launch.input_norm, layer)) };
+        let norm = unsafe { self.norm_weights(self.launch.tensor(self.launch.input_norm, layer)) };
         // The first of this item's biases is on its way before the wait, too.
-        let biases = self.tensor(self.launch.q_norm, layer).cast::<u16>();
+        let biases = self.launch.tensor(self.launch.q_norm, layer).cast::<u16>();
         let biased = !NORMED && self.launch.q_norm != NO_BIAS;
         let mut bias = 0;
         if biased && item_idx() < rows {
@@ -89,7 +91,7 @@ impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
         Attend {
             work: self.work,
             at: self.at,
-            norms: [self.tensor(l.q_norm, layer).cast(), self.tensor(l.k_norm, layer).cast()],
+            norms: [l.tensor(l.q_norm, layer).cast(), l.tensor(l.k_norm, layer).cast()],
             rope: l.rope.wrapping_add(position as usize * D),
             // SAFETY: the cache holds what `Args` says.
             keys: unsafe { Shared::new(keys, head_bytes) },
@@ -203,10 +205,10 @@ impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
         // SAFETY: all waves come here.
         unsafe { self.refresh() };
         let l = &self.launch;
-        let (offset, k) = if DOWN { (l.down, l.intermediate) } else { (l.o, l.heads * D as u32) };
+        let (which, k) = if DOWN { (Which::Down, l.intermediate) } else { (Which::O, l.heads * D as u32) };
         let (start, rows) = self.own_rows();
-        let (base, shape) = (self.tensor(offset, layer), self.shape(l.hidden, k));
-        let stream = Stream::new(W::one(base, shape, Share { start, rows }));
+        let shape = Shape { n: l.hidden, k };
+        let stream = Stream::new(W::one(l, which, layer, shape, Share { start, rows }));
         // SAFETY: `[H, k]` of this layer.
         let ahead = unsafe { stream.prefetch() };
         // SAFETY: in turn.
@@ -239,12 +241,12 @@ impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
         unsafe { self.refresh() };
         let l = self.launch;
         let (start, rows) = share(l.intermediate, mlp_rows(l.intermediate, l.grid));
-        let (gate, up) = (self.tensor(l.gate, layer), self.tensor(l.up, layer));
-        let stream = Stream::new(W::pair(gate, up, self.shape(l.intermediate, l.hidden), Share { start, rows }));
+        let shape = Shape { n: l.intermediate, k: l.hidden };
+        let stream = Stream::new(W::pair(&l, layer, shape, Share { start, rows }));
         // SAFETY: `[I, H]` twice, of this layer.
         let ahead = unsafe { stream.prefetch() };
         // SAFETY: `[H]` of this layer.
-        let norm = unsafe { self.norm_weights(self.tensor(l.post_norm, layer)) };
+        let norm = unsafe { self.norm_weights(l.tensor(l.post_norm, layer)) };
         if waits {
             // SAFETY: in turn.
             unsafe { self.grid.wait() };
@@ -309,12 +311,12 @@ impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
         unsafe { self.refresh() };
         let l = self.launch;
         let (start, rows) = share(l.vocab, ceil(l.vocab, l.grid));
-        let (base, shape) = (self.tensor(l.head, 0), self.shape(l.vocab, l.hidden));
-        let stream = Stream::whole_rows(W::one(base, shape, Share { start, rows }));
+        let shape = Shape { n: l.vocab, k: l.hidden };
+        let stream = Stream::whole_rows(W::one(&l, Which::Head, 0, shape, Share { start, rows }));
         // SAFETY: `[V, H]`.
         let ahead = unsafe { stream.prefetch() };
         // SAFETY: `[H]`.
-        let norm = unsafe { self.norm_weights(self.tensor(l.norm, 0)) };
+        let norm = unsafe { self.norm_weights(l.tensor(l.norm, 0)) };
         if waits {
             // SAFETY: in turn.
             unsafe { self.grid.wait() };

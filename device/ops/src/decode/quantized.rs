@@ -2,6 +2,7 @@
 
 use super::kernels::persistent;
 use super::launch::{Launch, define_kernel, kernel, with_parameters};
+use super::mixed::Mixed;
 use super::weights::Encoded;
 use crate::format::{Fp8, Int4, Int4Minimum, Int8, Int8Group};
 
@@ -157,4 +158,41 @@ kernel! {
     /// # Safety
     /// As `decode_attention_d128`.
     decode_rotated_persistent_fp8_d64, persistent::<Encoded<Fp8>, 64, false>
+}
+kernel! {
+    /// Whole decode steps, each matrix stored in a way of its own: as `decode_persistent_int8_d128`, bf16 among the ways
+    ///
+    /// Input      [`super::Args`] and [`super::Table`]; `embed`, `qkv`, `o`, `gate`, `up`, `down`, `head` and `group_log2` are not read
+    /// Output, Workgroup, Wave, Sync   as `decode_persistent_d128`
+    /// Numerics   as of the format; a minimum's sum of activations is added behind the products
+    /// LDS        as `decode_persistent_d128`, with two rows of the table
+    /// Registers  budget 192 VGPR, no spill to memory: three steps of up to 64 bytes of codes and their scales in flight
+    /// Memory     as of each format
+    /// Target     gfx1201; expects `global_load_b128`, `buffer_atomic_add_u32`
+    /// Why        a file's matrices are of two or three types, and layers of one class of several: a kernel for each mixture there cannot be
+    ///
+    /// # Safety
+    /// As `decode_attention_d128`; the table is there.
+    decode_persistent_mixed_d128, persistent::<Mixed, 128, true>
+}
+kernel! {
+    /// As `decode_persistent_mixed_d128`, of `decode_persistent_d64`.
+    ///
+    /// # Safety
+    /// As `decode_persistent_mixed_d128`.
+    decode_persistent_mixed_d64, persistent::<Mixed, 64, true>
+}
+kernel! {
+    /// As `decode_persistent_mixed_d128`, of `decode_rotated_persistent_d128`.
+    ///
+    /// # Safety
+    /// As `decode_persistent_mixed_d128`.
+    decode_rotated_persistent_mixed_d128, persistent::<Mixed, 128, false>
+}
+kernel! {
+    /// As `decode_persistent_mixed_d128`, of `decode_rotated_persistent_d64`.
+    ///
+    /// # Safety
+    /// As `decode_persistent_mixed_d128`.
+    decode_rotated_persistent_mixed_d64, persistent::<Mixed, 64, false>
 }

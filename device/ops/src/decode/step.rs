@@ -12,7 +12,7 @@ use amdgpu_target::gpu::{
 use super::launch::{Launch, memory};
 use super::stream::{Ahead, Rows, Stream};
 use super::weights::{Shape, Weights};
-use super::{CHUNK, ITEMS, LDS_OWN, LDS_WAVES, UNIT, WAVES, Work, ceil};
+use super::{CHUNK, ITEMS, LDS_OWN, LDS_WAVES, WAVES, Work, ceil};
 
 /// Quads of the residual stream that an item holds at most.
 const QUADS: usize = (super::MAX_HIDDEN / ITEMS / 4) as usize;
@@ -81,14 +81,6 @@ impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
         // SAFETY: `new` left the numbers and passed a barrier.
         self.launch = unsafe { self.launch.again() };
         self.at = Self::places(&self.launch);
-    }
-
-    /// A tensor of `layer`, `offset` being the first layer's.
-    #[inline(always)]
-    pub fn tensor(&self, offset: u32, layer: u32) -> *const u8 {
-        // Units are counted in 32 bits: a terabyte.
-        let units = offset.wrapping_add(layer.wrapping_mul(self.launch.layer_stride));
-        self.launch.weights.wrapping_add(units as usize * UNIT as usize)
     }
 
     /// The activation in LDS.
@@ -248,12 +240,6 @@ impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
         }
     }
 
-    /// Shape of a matrix of this launch.
-    #[inline(always)]
-    pub fn shape(&self, n: u32, k: u32) -> Shape {
-        Shape { n, k, group_log2: self.launch.group_log2 }
-    }
-
     /// A state's word, as it was when the launch began.
     ///
     /// # Safety
@@ -282,7 +268,7 @@ impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
     /// The row of the embedding.
     #[inline(always)]
     pub fn embedding(&self, id: u32) -> Row<W::Embedding> {
-        let shape = self.shape(self.launch.vocab, self.launch.hidden);
-        Row::Embedding(W::embedding(self.tensor(self.launch.embed, 0), shape, id))
+        let shape = Shape { n: self.launch.vocab, k: self.launch.hidden };
+        Row::Embedding(W::embedding(&self.launch, shape, id))
     }
 }

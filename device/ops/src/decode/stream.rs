@@ -12,6 +12,8 @@ const AHEAD: usize = 3;
 pub trait Rows: Copy {
     /// What a lane loads of a step.
     type Chunk: Copy;
+    /// Whether a step is so much code that the last ones shall be the loop's as well, at a branch per step.
+    const LARGE: bool;
 
     /// A step that is never multiplied.
     fn nothing() -> Self::Chunk;
@@ -158,6 +160,25 @@ impl<R: Rows> Stream<R> {
             chunk
         };
         let mut left = self.steps;
+        if R::LARGE {
+            loop {
+                macro_rules! one {
+                    ($chunk:ident) => {
+                        if left == 0 {
+                            return;
+                        }
+                        step($chunk);
+                        if left > AHEAD as u32 {
+                            $chunk = load();
+                        }
+                        left -= 1;
+                    };
+                }
+                one!(a);
+                one!(b);
+                one!(c);
+            }
+        }
         // Three buffers in turn, so that no register moves and two steps stay in flight while one is computed.
         while left >= 2 * AHEAD as u32 {
             step(a);

@@ -6,19 +6,41 @@ use core::marker::PhantomData;
 use amdgpu_target::bf16_to_f32;
 use amdgpu_target::gpu::{B64, B128, fma, lane_idx, load, load_offset, unpack_bf16};
 
-use super::CHUNK;
+use super::launch::Launch;
 use super::stream::Rows;
+use super::{CHUNK, Work};
 use crate::format::{Format, Matrix, PART, Row, Scale};
 
-/// Shape of a matrix, and the group of its scales.
+/// Shape of a matrix.
 #[derive(Clone, Copy)]
 pub struct Shape {
     /// Rows.
     pub n: u32,
     /// K.
     pub k: u32,
-    /// log2 of a group, where there are such.
-    pub group_log2: u32,
+}
+
+/// A matrix that is multiplied alone.
+#[derive(Clone, Copy)]
+pub enum Which {
+    /// o_proj.
+    O,
+    /// down_proj.
+    Down,
+    /// lm_head, of no layer.
+    Head,
+}
+
+impl Which {
+    /// Its offset among the launch's numbers.
+    #[inline(always)]
+    fn offset(self, launch: &Launch) -> u32 {
+        match self {
+            Self::O => launch.o,
+            Self::Down => launch.down,
+            Self::Head => launch.head,
+        }
+    }
 }
 
 /// Which of the rows of one or more matrices are this workgroup's.
@@ -37,17 +59,24 @@ pub trait Weights: Copy {
     /// A row of the embedding.
     type Embedding: Copy;
 
-    /// Rows of one matrix that begins at `base`.
-    fn one(base: *const u8, shape: Shape, share: Share) -> Self::Rows;
+    /// Makes a layer's matrices known, of `launch.layers` those of no layer: before any of them is asked for, and when nobody asks for another's.
+    ///
+    /// # Safety
+    /// 1. All waves come here, and the launch is what `Args` says, its work memory laid out as `work`.
+    #[inline(always)]
+    unsafe fn enter(_launch: &Launch, _layer: u32, _work: Work) {}
 
-    /// Rows of three matrices one behind the other: one of `shape`, two of `behind` rows each.
-    fn three(base: *const u8, shape: Shape, behind: u32, share: Share) -> Self::Rows;
+    /// Rows of one matrix of a layer.
+    fn one(launch: &Launch, which: Which, layer: u32, shape: Shape, share: Share) -> Self::Rows;
 
-    /// The same rows of two matrices: first all of `gate`, then all of `up`.
-    fn pair(gate: *const u8, up: *const u8, shape: Shape, share: Share) -> Self::Rows;
+    /// Rows of a layer's q, k and v as if they were one matrix: q of `shape`, two of `behind` rows each.
+    fn three(launch: &Launch, layer: u32, shape: Shape, behind: u32, share: Share) -> Self::Rows;
 
-    /// Row `row` of a matrix that begins at `base`. Reads nothing.
-    fn embedding(base: *const u8, shape: Shape, row: u32) -> Self::Embedding;
+    /// The same rows of a layer's gate and up: first all of gate, then all of up.
+    fn pair(launch: &Launch, layer: u32, shape: Shape, share: Share) -> Self::Rows;
+
+    /// Row `row` of the embedding. Reads nothing.
+    fn embedding(launch: &Launch, shape: Shape, row: u32) -> Self::Embedding;
 
     /// Elements 4·`quad` to 4·`quad` + 3.
     ///
@@ -86,29 +115,28 @@ impl Weights for Plain {
     type Embedding = *const u16;
 
     #[inline(always)]
-    fn one(base: *const u8, shape: Shape, share: Share) -> PlainRows {
-        let base = base.wrapping_add(share.start as usize * (shape.k as usize * 2));
-        PlainRows { base, rows: share.rows, k: shape.k, split: u32::MAX, jump: 0 }
+    fn one(launch: &Launch, which: Which, layer: u32, shape: Shape, share: Share) -> PlainRows {
+        PlainRows::at(launch.tensor(which.offset(launch), layer), shape, share)
     }
 
     #[inline(always)]
-    fn three(base: *const u8, shape: Shape, _: u32, share: Share) -> PlainRows {
-        Self::one(base, shape, share)
+    fn three(launch: &Launch, layer: u32, shape: Shape, _: u32, share: Share) -> PlainRows {
+        PlainRows::at(launch.tensor(launch.qkv, layer), shape, share)
     }
 
     #[inline(always)]
-    fn pair(gate: *const u8, up: *const u8, shape: Shape, Share { start, rows }: Share) -> PlainRows {
+    fn pair(launch: &Launch, layer: u32, shape: Shape, Share { start, rows }: Share) -> PlainRows {
         let row_bytes = shape.k as usize * 2;
-        let gate = gate.wrapping_add(start as usize * row_bytes);
-        let up = up.wrapping_add(start as usize * row_bytes);
+        let gate = launch.tensor(launch.gate, layer).wrapping_add(start as usize * row_bytes);
+        let up = launch.tensor(launch.up, layer).wrapping_add(start as usize * row_bytes);
         // Row `rows` + i is row i of up.
         let jump = (up as usize).wrapping_sub(gate as usize).wrapping_sub(rows as usize * row_bytes);
         PlainRows { base: gate, rows: 2 * rows, k: shape.k, split: rows, jump }
     }
 
     #[inline(always)]
-    fn embedding(base: *const u8, shape: Shape, row: u32) -> *const u16 {
-        base.wrapping_add(row as usize * (shape.k as usize * 2)).cast()
+    fn embedding(launch: &Launch, shape: Shape, row: u32) -> *const u16 {
+        launch.tensor(launch.embed, 0).wrapping_add(row as usize * (shape.k as usize * 2)).cast()
     }
 
     #[inline(always)]
@@ -125,9 +153,19 @@ impl Weights for Plain {
     }
 }
 
+impl PlainRows {
+    /// Rows of a matrix that begins at `base`.
+    #[inline(always)]
+    fn at(base: *const u8, shape: Shape, share: Share) -> Self {
+        let base = base.wrapping_add(share.start as usize * (shape.k as usize * 2));
+        Self { base, rows: share.rows, k: shape.k, split: u32::MAX, jump: 0 }
+    }
+}
+
 impl Rows for PlainRows {
     /// 32 elements.
     type Chunk = [B128; 4];
+    const LARGE: bool = false;
 
     #[inline(always)]
     fn nothing() -> [B128; 4] {
@@ -200,6 +238,7 @@ pub struct EncodedRows<F> {
 pub struct EncodedRow<F> {
     base: *const u8,
     shape: Shape,
+    group_log2: u32,
     row: u32,
     format: PhantomData<F>,
 }
@@ -215,6 +254,14 @@ pub struct EncodedChunk {
 impl<F: Format> EncodedRows<F> {
     /// Loads of a step: 2 or 1.
     const LOADS: usize = (CHUNK / (32 * F::ELEMENTS)) as usize;
+
+    /// Rows of one matrix that begins at `base`.
+    #[inline(always)]
+    fn at(launch: &Launch, base: *const u8, Shape { n, k }: Shape, Share { start, rows }: Share) -> Self {
+        let group_log2 = launch.group_log2;
+        let (jump, behind, split, skip) = (0, u32::MAX, u32::MAX, 0);
+        Self { base, jump, n, behind, start, split, skip, rows, k, group_log2, format: PhantomData }
+    }
 
     /// Parts of a matrix of `n` rows.
     #[inline(always)]
@@ -243,33 +290,35 @@ impl<F: Format> Weights for Encoded<F> {
     type Embedding = EncodedRow<F>;
 
     #[inline(always)]
-    fn one(base: *const u8, Shape { n, k, group_log2 }: Shape, Share { start, rows }: Share) -> EncodedRows<F> {
-        let (jump, behind, split, skip) = (0, u32::MAX, u32::MAX, 0);
-        EncodedRows { base, jump, n, behind, start, split, skip, rows, k, group_log2, format: PhantomData }
+    fn one(launch: &Launch, which: Which, layer: u32, shape: Shape, share: Share) -> EncodedRows<F> {
+        EncodedRows::at(launch, launch.tensor(which.offset(launch), layer), shape, share)
     }
 
     #[inline(always)]
-    fn three(base: *const u8, shape: Shape, behind: u32, share: Share) -> EncodedRows<F> {
-        let jump = EncodedRows::<F>::parts(shape.n, shape.k, shape.group_log2);
-        EncodedRows { jump, behind, ..Self::one(base, shape, share) }
+    fn three(launch: &Launch, layer: u32, shape: Shape, behind: u32, share: Share) -> EncodedRows<F> {
+        let jump = EncodedRows::<F>::parts(shape.n, shape.k, launch.group_log2);
+        EncodedRows { jump, behind, ..EncodedRows::at(launch, launch.tensor(launch.qkv, layer), shape, share) }
     }
 
     #[inline(always)]
-    fn pair(gate: *const u8, up: *const u8, shape: Shape, share: Share) -> EncodedRows<F> {
+    fn pair(launch: &Launch, layer: u32, shape: Shape, share: Share) -> EncodedRows<F> {
+        let (gate, up) = (launch.tensor(launch.gate, layer), launch.tensor(launch.up, layer));
         // Up lies behind gate, both at multiples of a part, at most a terabyte apart.
         let jump = ((up as usize).wrapping_sub(gate as usize) / PART as usize) as u32;
         let (split, skip) = (share.rows, shape.n - share.rows);
-        EncodedRows { jump, behind: shape.n, split, skip, rows: 2 * share.rows, ..Self::one(gate, shape, share) }
+        let gate = EncodedRows::at(launch, gate, shape, share);
+        EncodedRows { jump, behind: shape.n, split, skip, rows: 2 * share.rows, ..gate }
     }
 
     #[inline(always)]
-    fn embedding(base: *const u8, shape: Shape, row: u32) -> EncodedRow<F> {
-        EncodedRow { base, shape, row, format: PhantomData }
+    fn embedding(launch: &Launch, shape: Shape, row: u32) -> EncodedRow<F> {
+        let (base, group_log2) = (launch.tensor(launch.embed, 0), launch.group_log2);
+        EncodedRow { base, shape, group_log2, row, format: PhantomData }
     }
 
     #[inline(always)]
-    unsafe fn quad(EncodedRow { base, shape, row, .. }: EncodedRow<F>, quad: u32) -> [f32; 4] {
-        let row = Matrix::<F>::object(base, shape.n, shape.k, shape.group_log2).row(row);
+    unsafe fn quad(EncodedRow { base, shape, group_log2, row, .. }: EncodedRow<F>, quad: u32) -> [f32; 4] {
+        let row = Matrix::<F>::object(base, shape.n, shape.k, group_log2).row(row);
         // SAFETY: point 1 is the caller's; K is a multiple of 8.
         let [a, b, c, d, e, f, g, h] = unsafe { row.elements(quad / 2 * 8) };
         if quad % 2 == 0 { [a, b, c, d] } else { [e, f, g, h] }
@@ -286,6 +335,7 @@ impl<F: Format> Weights for Encoded<F> {
 
 impl<F: Format> Rows for EncodedRows<F> {
     type Chunk = EncodedChunk;
+    const LARGE: bool = false;
 
     #[inline(always)]
     fn nothing() -> EncodedChunk {
