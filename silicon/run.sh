@@ -55,7 +55,7 @@ if wanted ops; then
     step ops 300 ./ops --test-threads 8
 fi
 if wanted model; then
-    step model 300 ./model --test-threads 8 emulator:: decode:: quantized:: kv::
+    step model 300 ./model --test-threads 8 emulator:: decode:: quantized:: kept:: kv::
 fi
 if wanted graph; then
     # This test opens what it takes for the emulator's library: here the one over the driver, so that its graphs are the card's.
@@ -85,6 +85,17 @@ if wanted bench; then
         for plan in unfused persistent; do
             bench "tg128_d512_${plan}_$quant" -p 0 -n 128 -d 512 --plan "$plan" --quant "$quant"
         done
+    done
+    # Matrices in several schemes, by the kernels that read a table: as files of llama.cpp mix them, and beside the kernels of one scheme with almost
+    # the same bytes.
+    mixture=(--quant int4m:32 --keep embed=int8:32,attn_v=int8:32,down=int8:32)
+    for plan in unfused persistent; do
+        bench "tg128_d512_${plan}_mixture" -p 0 -n 128 -d 512 --plan "$plan" "${mixture[@]}"
+    done
+    bench pp512_mixture -p 512 -n 0 "${mixture[@]}"
+    for quant in int8 int4 bf16; do
+        bench "tg128_d512_table_$quant" -p 0 -n 128 -d 512 --plan persistent --quant "$quant" --keep attn_k=int8:128
+        bench "tg128_d512_own_$quant" -p 0 -n 128 -d 512 --plan persistent --quant "$quant"
     done
     # Both sides in 8 bits, beside the same weights with activations as they are.
     for tokens in 512 2048; do

@@ -266,9 +266,11 @@ fn run() -> Result<()> {
         measure(residual_add(&card, t))?;
     }
     measure(linear(&card, Scheme::Bf16, 1, VOCAB, HIDDEN))?;
-    for scheme in
-        [Scheme::Int8Row, Scheme::Int8(32), Scheme::Int4(32), Scheme::Int4(128), Scheme::Int4Min(32), Scheme::Fp8]
-    {
+    let encoded =
+        [Scheme::Int8Row, Scheme::Int8(32), Scheme::Int4(32), Scheme::Int4(128), Scheme::Int4Min(32), Scheme::Fp8];
+    // What a file's Q4_K, Q6_K, Q5_K and Q5_1 are kept as.
+    let kept = [Scheme::Int4MinK(32), Scheme::Int8K(16), Scheme::Int8MinK(32), Scheme::Int8Min(32)];
+    for scheme in encoded.into_iter().chain(kept) {
         measure(linear(&card, scheme, 1, INTERMEDIATE, HIDDEN))?;
         measure(linear(&card, scheme, 1, VOCAB, HIDDEN))?;
         measure(linear(&card, scheme, CONTEXT, INTERMEDIATE, HIDDEN))?;

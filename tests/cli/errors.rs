@@ -46,6 +46,12 @@ fn wrong_usage_exits_2_and_names_the_word() {
         (vec!["compile", &model], vec!["--out"]),
         (vec!["bench"], vec!["MODEL", "--synthetic"]),
         (vec!["bench", &model, "--synthetic", "qwen3-0.6b"], vec!["--synthetic"]),
+        (vec!["bench", &model, "--keep", "down=int8"], vec!["--keep"]),
+        (vec!["bench", "--synthetic", "qwen3-0.6b", "--keep", "middle=int8"], vec!["--keep", "middle", "down"]),
+        (
+            vec!["bench", "--synthetic", "qwen3-0.6b", "--keep", "down=source"],
+            vec!["--keep", "source", "random weights"],
+        ),
         (vec!["bench", "--synthetic", "qwen3-32b"], vec!["qwen3-32b", "qwen3-0.6b", "qwen3-8b"]),
         (vec!["bench", &model, "--prompt", "0", "--tokens", "0"], vec!["--prompt 0", "--tokens 0"]),
         (vec!["bench", &model, "--repeat", "0"], vec!["--repeat", "0 runs"]),

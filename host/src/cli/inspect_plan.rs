@@ -87,8 +87,8 @@ pub(super) fn run(subject: &SubjectArgs, args: &PlanArgs, as_json: bool, ui: &Ui
 
 /// Opens what is planned for, as far as a plan needs.
 fn planned(subject: &SubjectArgs, ui: &Ui) -> CliResult<Planned> {
-    if let Some((name, config, scheme)) = subject.shape()? {
-        return of_shape(name.to_owned(), config, scheme);
+    if let Some((name, config, schemes)) = subject.shape()? {
+        return of_schemes(name.to_owned(), config, schemes);
     }
     let (path, load) = subject.file().expect("clap demands a model or a shape");
     if gguf::is_gguf(path) {
@@ -127,11 +127,15 @@ impl Planned {
 
 /// A model of this shape whose matrices are stored as `scheme`.
 pub(super) fn of_shape(name: String, config: ModelConfig, scheme: Scheme) -> CliResult<Planned> {
-    let (mut weight_bytes, mut schemes) = (0, Vec::new());
-    for spec in Weights::new(&config).specs() {
-        let scheme = scheme.of_tensor(&spec.shape);
-        weight_bytes += Dtype::from(scheme).stored_bytes(&spec.shape).map_err(CliError::failed)?;
-        schemes.push(scheme);
+    let schemes = Weights::new(&config).specs().iter().map(|spec| scheme.of_tensor(&spec.shape)).collect();
+    of_schemes(name, config, schemes)
+}
+
+/// A model of this shape whose tensors are stored as `schemes` says, in the order of [`Weights::specs`].
+fn of_schemes(name: String, config: ModelConfig, schemes: Vec<Scheme>) -> CliResult<Planned> {
+    let mut weight_bytes = 0;
+    for (spec, scheme) in Weights::new(&config).specs().iter().zip(&schemes) {
+        weight_bytes += Dtype::from(*scheme).stored_bytes(&spec.shape).map_err(CliError::failed)?;
     }
     Ok(Planned { name, config, weight_bytes, schemes })
 }

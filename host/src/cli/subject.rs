@@ -1,5 +1,6 @@
 //! What is measured or counted: a model from a file, or the shape of a published one with random weights. Its text does not matter.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::engine::Engine;
 use crate::model::random::RandomModel;
 use crate::model::weights::{TensorSource, TensorSpec, Weights};
 use crate::model::{config::ModelConfig, registry};
-use crate::quant::Scheme;
+use crate::quant::{Choice, Recipe, Scheme};
 
 use super::error::{CliError, CliResult};
 use super::model::{BackendArgs, Load, context, open_artifact, open_backend};
@@ -33,6 +34,9 @@ pub(super) struct SubjectArgs {
     /// Encode the synthetic weights' matrices first, as `compile --quant` does
     #[arg(long, value_name = "SCHEME[:G]", conflicts_with_all = ["model", "model_flag"], value_parser = str::parse::<Scheme>)]
     quant: Option<Scheme>,
+    /// Of the synthetic weights, other schemes for classes of matrices, with commas between them, as `compile --keep`
+    #[arg(long, value_name = "CLASS=SCHEME,…", conflicts_with_all = ["model", "model_flag"])]
+    keep: Option<String>,
     /// How weights of a file reach memory
     #[arg(long, value_enum, default_value_t = Load::Mmap, value_name = "HOW", conflicts_with = "synthetic")]
     load: Load,
@@ -57,15 +61,34 @@ impl SubjectArgs {
     }
 
     /// Name and configuration of the published shape, where it is one, and how its matrices are stored.
-    pub(super) fn shape(&self) -> CliResult<Option<(&str, ModelConfig, Scheme)>> {
+    pub(super) fn shape(&self) -> CliResult<Option<(&str, ModelConfig, Vec<Scheme>)>> {
         let Some(name) = self.synthetic.as_deref() else { return Ok(None) };
-        Ok(Some((name, published(name)?, self.quant.unwrap_or(Scheme::Bf16))))
+        let config = published(name)?;
+        let mut recipe = Recipe::new(self.quant.unwrap_or(Scheme::Bf16));
+        if let Some(keep) = &self.keep {
+            recipe = recipe.keep(keep).map_err(|error| CliError::usage(format!("--keep: {error}")))?;
+        }
+        let weights = Weights::new(&config);
+        let scheme = |spec: &TensorSpec| match recipe.choice_of(&spec.name, &spec.shape, config.tie_word_embeddings) {
+            Choice::Scheme(scheme) => Ok(scheme),
+            Choice::Source => Err(CliError::usage("--keep: source: random weights have no blocks to be kept")),
+        };
+        let schemes = weights.specs().iter().map(scheme).collect::<CliResult<_>>()?;
+        Ok(Some((name, config, schemes)))
+    }
+
+    /// What the shape's matrices are encoded as, in words; empty where they are not.
+    fn encoded(&self) -> String {
+        let quant = self.quant.map(|scheme| format!(" {scheme}")).unwrap_or_default();
+        let keep = self.keep.as_ref().map(|keep| format!(" {keep}")).unwrap_or_default();
+        quant + &keep
     }
 
     /// Opens the file, or makes the weights.
     pub(super) fn open(&self, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
-        if let Some((name, config, scheme)) = self.shape()? {
-            return synthetic(name, config, scheme, backend, ui);
+        if let Some((name, config, schemes)) = self.shape()? {
+            let name = format!("{name} (random weights){}", self.encoded());
+            return synthetic(name, config, &schemes, backend, ui);
         }
         let (path, load) = self.file().expect("clap demands a model or a shape");
         let artifact = open_artifact(path, load, ui)?;
@@ -87,7 +110,14 @@ fn published(name: &str) -> CliResult<ModelConfig> {
     ModelConfig::published(name).ok_or_else(none)
 }
 
-fn synthetic(name: &str, config: ModelConfig, scheme: Scheme, backend: &BackendArgs, ui: &Ui) -> CliResult<Subject> {
+/// Weights of a shape, its tensors stored as `schemes` says in the order of [`Weights::specs`].
+fn synthetic(
+    name: String,
+    config: ModelConfig,
+    schemes: &[Scheme],
+    backend: &BackendArgs,
+    ui: &Ui,
+) -> CliResult<Subject> {
     let weights = Weights::new(&config);
     let parameters = RandomModel::parameters(&weights);
     // A GPU backend copies them, and the emulator's device memory is this computer's.
@@ -95,16 +125,13 @@ fn synthetic(name: &str, config: ModelConfig, scheme: Scheme, backend: &BackendA
     let (needed, available) = (2 * parameters * copies, crate::cpu::available_memory());
     if let Some(available) = available.filter(|&available| available < needed) {
         return Err(CliError::failed(format!(
-            "--synthetic {name}: {needed} bytes of memory needed for weights, {available} available"
+            "{name}: {needed} bytes of memory needed for weights, {available} available"
         )));
     }
-    ui.say(&format!("{name}: random weights, {} made in memory", bytes(2 * parameters)));
+    ui.say(&format!("{name}: {} made in memory", bytes(2 * parameters)));
     let mut source = RandomModel::new(&weights, SEED);
-    let mut name = format!("{name} (random weights)");
-    if scheme != Scheme::Bf16 {
-        source.quantize(scheme).map_err(CliError::failed)?;
-        name = format!("{name} {scheme}");
-    }
+    let by_name: HashMap<_, _> = weights.specs().iter().map(|spec| spec.name.as_str()).zip(schemes).collect();
+    source.quantize_each(|name| by_name.get(name).map_or(Scheme::Bf16, |scheme| **scheme)).map_err(CliError::failed)?;
     let source = Arc::new(source);
     Ok(Subject { name, config, weights, source, artifact: None, parameters })
 }
