@@ -139,6 +139,10 @@ impl<R: Rows> Stream<R> {
     /// 3. All lanes are live.
     #[inline(always)]
     pub unsafe fn run(&self, ahead: Ahead<R::Chunk>, x: *const B128, mut sink: impl FnMut(u32, f32)) {
+        if R::LARGE {
+            // SAFETY: the caller's.
+            return unsafe { self.run_large(ahead, x, sink) };
+        }
         let Ahead { chunks: [mut a, mut b, mut c], mut next } = ahead;
         // The closures have everything by value: what they refer to would stay in memory.
         let this = *self;
@@ -160,25 +164,6 @@ impl<R: Rows> Stream<R> {
             chunk
         };
         let mut left = self.steps;
-        if R::LARGE {
-            loop {
-                macro_rules! one {
-                    ($chunk:ident) => {
-                        if left == 0 {
-                            return;
-                        }
-                        step($chunk);
-                        if left > AHEAD as u32 {
-                            $chunk = load();
-                        }
-                        left -= 1;
-                    };
-                }
-                one!(a);
-                one!(b);
-                one!(c);
-            }
-        }
         // Three buffers in turn, so that no register moves and two steps stay in flight while one is computed.
         while left >= 2 * AHEAD as u32 {
             step(a);
@@ -197,6 +182,44 @@ impl<R: Rows> Stream<R> {
                 c = load();
             }
             left -= 1;
+        }
+    }
+
+    /// As [`Stream::run`], the code of a step there three times and not four: its last ones are the loop's as well, at a branch per step. No closures:
+    /// what a large one refers to would stay in memory.
+    ///
+    /// # Safety
+    /// As [`Stream::run`].
+    #[inline(always)]
+    unsafe fn run_large(&self, ahead: Ahead<R::Chunk>, x: *const B128, mut sink: impl FnMut(u32, f32)) {
+        let Ahead { chunks: [mut a, mut b, mut c], mut next } = ahead;
+        let mut at = Place { row: self.first, chunk: self.part };
+        let mut sum = [0.0f32; 2];
+        let mut left = self.steps;
+        macro_rules! step {
+            ($chunk:ident) => {
+                if left == 0 {
+                    return;
+                }
+                // SAFETY: point 2; `at` is a step of this wave, so the chunk is below K rounded up.
+                unsafe { R::multiply($chunk, x, at.chunk * CHUNK, &mut sum) };
+                if at.chunk + self.parts >= self.chunks {
+                    sink(at.row, wave_sum(sum[0] + sum[1]));
+                    sum = [0.0; 2];
+                }
+                self.advance(&mut at);
+                if left > AHEAD as u32 {
+                    // SAFETY: a step of this wave.
+                    $chunk = unsafe { self.load(next) };
+                    self.advance(&mut next);
+                }
+                left -= 1;
+            };
+        }
+        loop {
+            step!(a);
+            step!(b);
+            step!(c);
         }
     }
 }
