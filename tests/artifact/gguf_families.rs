@@ -2,8 +2,9 @@
 
 use half::bf16;
 
-use crate::gguf_models::{BF16, Written, assert_same_model, gguf_name, with_architecture};
+use crate::gguf_models::{Written, assert_same_model};
 use crate::support::Checkpoint;
+use zynfer_tests::gguf_model::{BF16, gguf_name, with_architecture};
 use zynfer_tests::gguf_writer::GgufFile;
 
 /// Rows of `[heads, 2, head_dim / 2]` reordered to `[heads, head_dim / 2, 2]`, as files of llama have those of q and k.

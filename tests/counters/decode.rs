@@ -135,14 +135,6 @@ impl Model {
     }
 }
 
-/// How a layer's matrices are stored in the model of several formats: q, k, v, o, gate, up, down.
-const SEVERAL: [Stored; 7] = {
-    let (most, more) = (Stored::Int4MinimumLevels, Stored::Int8Levels);
-    [most, Stored::Fp8, more, Stored::Int4, most, Stored::Bf16, more]
-};
-/// The same of the embedding, which is lm_head too.
-const SEVERAL_HEAD: Stored = Stored::Int8Group;
-
 /// Bytes of codes and of scales with minimums of a matrix, groups of 32: docs/QUANTIZATION.md's table. At these shapes each part fills its
 /// 256 bytes.
 fn codes_and_scales(stored: Stored, n: u32, k: u32) -> [u64; 2] {
