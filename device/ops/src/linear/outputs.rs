@@ -31,18 +31,23 @@ pub(super) fn each_run<const FN: usize, const FT: usize>(mut put: impl FnMut(u32
     }
 }
 
-/// Calls `put` with fragments `[..][j]` and `j`, for each column of tiles.
-#[inline(always)]
-fn each_column<const FN: usize, const FT: usize>(acc: &[[Acc; FT]; FN], put: impl Fn([Acc; FN], usize)) {
-    const { assert!(FT == 2 || FT == 4) };
-    // Written out: as a loop LLVM leaves columns rolled up, with the accumulators in memory.
-    let column = |j: usize| core::array::from_fn(|i| acc[i][j]);
-    put(column(0), 0);
-    put(column(1), 1);
-    if FT == 4 {
-        put(column(2 % FT), 2);
-        put(column(3 % FT), 3);
-    }
+/// Has `$put` take fragments `[..][j]` and `j` for each column of tiles. Written out: as a loop LLVM leaves columns rolled up, with the accumulators
+/// in memory; and no function of a closure, after which ptxas gives a kernel of the proof vehicle fewer registers than it needs (EXP-0038).
+macro_rules! each_column {
+    ($acc:ident, $put:ident::<FN, FT>($($rest:expr),*)) => {
+        const { assert!(FT == 2 || FT == 4) };
+        let column = |j: usize| core::array::from_fn(|i| $acc[i][j]);
+        // SAFETY: points 1 and 2 are the caller's.
+        unsafe { $put::<FN, FT>(column(0), 0, $($rest),*) };
+        // SAFETY: as above.
+        unsafe { $put::<FN, FT>(column(1), 1, $($rest),*) };
+        if FT == 4 {
+            // SAFETY: as above.
+            unsafe { $put::<FN, FT>(column(2 % FT), 2, $($rest),*) };
+            // SAFETY: as above.
+            unsafe { $put::<FN, FT>(column(3 % FT), 3, $($rest),*) };
+        }
+    };
 }
 
 /// A run of a fragment's elements.
@@ -126,8 +131,7 @@ pub(super) unsafe fn write<const FN: usize, const FT: usize>(
     n: u32,
     stride: u32,
 ) {
-    // SAFETY: points 1 and 2 are the caller's.
-    each_column(acc, |column, j| unsafe { write_column::<FN, FT>(column, j, y, [tokens, n, stride]) });
+    each_column!(acc, write_column::<FN, FT>(y, [tokens, n, stride]));
 }
 
 /// Stores fragments `[..][j]`.
@@ -165,8 +169,7 @@ pub(super) unsafe fn add<const FN: usize, const FT: usize>(
     n: u32,
     stride: u32,
 ) {
-    // SAFETY: points 1 and 2 of `write`.
-    each_column(acc, |column, j| unsafe { add_column::<FN, FT>(column, j, y, [tokens, n, stride]) });
+    each_column!(acc, add_column::<FN, FT>(y, [tokens, n, stride]));
 }
 
 /// Adds fragments `[..][j]`.
