@@ -115,6 +115,7 @@ fi
 if wanted sanitize && command -v compute-sanitizer >/dev/null 2>&1; then
     # One test of each operation: under these tools a launch takes milliseconds. The emulator's launches run beside them, unwatched.
     selection=(argmax:: top_k::ties embed:: kv_append:: rope:: norms:: elementwise:: linear::routes linear::widths attention:: kv_formats:: w8a8::
+        quantized::widths quantized::embeddings
         attention_formats::one_token attention_formats::every_pair)
     step memcheck 240 compute-sanitizer --tool memcheck --error-exitcode 9 ./ops --test-threads 1 "${selection[@]}"
     step racecheck 180 compute-sanitizer --tool racecheck --error-exitcode 9 ./ops --test-threads 1 \
