@@ -135,6 +135,11 @@ fn shapes_and_quantized_artifacts_have_plans_too() {
     assert_eq!((number(&card, "weights_bytes"), &card["fits"]), (596_049_920 * 2, &json!(true)));
     assert_eq!(number(&card, "kv_cache_bytes"), 28 * 2 * 8 * 128 * 40_960 * 2);
     let int4 = shape(&["--backend", "cpu", "--quant", "int4:32"]);
+    // down_proj is 28 · 1024 · 3072 weights, a byte each and an f32 per row, where the others take 4.5 bits.
+    let mixed = shape(&["--backend", "cpu", "--quant", "int4:32", "--keep", "down=int8"]);
+    let down = 28 * 1024 * 3072;
+    let more = down + 28 * 1024 * 4 - down * 9 / 16;
+    assert_eq!(number(&mixed, "weights_bytes"), number(&int4, "weights_bytes") + more);
     let folder = folder();
     let out = folder.path().join("int4.zynfer").to_str().expect("UTF-8").to_string();
     zynfer(["compile", &tiny(), "-o", &out, "--quant", "int4:32"]).ok();

@@ -5,30 +5,48 @@ use std::fs;
 
 use half::bf16;
 use safetensors::SafeTensors;
+use serde_json::Value as Json;
 use zynfer::artifact::{Artifact, LoadMode, compile_quantized};
+use zynfer::cpu::CpuOptions;
+use zynfer::engine::Engine;
+use zynfer::gpu::{self, Options};
+use zynfer::hip::decode::DecodePlan;
+use zynfer::model::config::ModelConfig;
+use zynfer::model::random::RandomModel;
+use zynfer::model::weights::{TensorSource, Weights};
 use zynfer::quant::{Choice, Scheme};
 use zynfer_tests::fixtures::read_json;
 use zynfer_tests::gguf_model::{BF16, Block, gguf_name, with_architecture};
 use zynfer_tests::gguf_writer::GgufFile;
-use zynfer_tests::tolerances::cosine;
+use zynfer_tests::tolerances::{GPU_LOGIT_COSINE, cosine};
 
 use crate::cpu;
 use crate::golden;
-use crate::quantized::{BOTH, compare};
+use crate::quantized::{BOTH, compare, kinds, last_logits};
 
 /// tiny-qwen3 with each matrix in the blocks that `block` names, compiled with those kept.
 fn kept(block: impl Fn(&str) -> Block) -> Artifact {
-    let folder = cpu::fixture(cpu::TINY);
-    let bytes = fs::read(folder.join("model.safetensors")).unwrap();
+    let bytes = fs::read(cpu::fixture(cpu::TINY).join("model.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    let mut file = with_architecture(GgufFile::default(), &read_json("tiny-qwen3/config.json"), "qwen3");
-    for (name, tensor) in tensors.tensors() {
-        let dims: Vec<u64> = tensor.shape().iter().rev().map(|extent| *extent as u64).collect();
+    let tensors =
+        tensors.tensors().into_iter().map(|(name, tensor)| (name, tensor.shape().to_vec(), tensor.data().to_vec()));
+    in_blocks(&read_json("tiny-qwen3/config.json"), tensors, block)
+}
+
+/// Tensors of bf16 as an artifact whose matrices are kept blocks.
+fn in_blocks(
+    config: &Json,
+    tensors: impl Iterator<Item = (String, Vec<usize>, Vec<u8>)>,
+    block: impl Fn(&str) -> Block,
+) -> Artifact {
+    let mut file = with_architecture(GgufFile::default(), config, "qwen3");
+    for (name, shape, bytes) in tensors {
+        let dims: Vec<u64> = shape.iter().rev().map(|extent| *extent as u64).collect();
         let name = gguf_name(&name);
         file = if dims.len() == 1 {
-            file.tensor(&name, &dims, BF16, tensor.data())
+            file.tensor(&name, &dims, BF16, bytes)
         } else {
-            let elements = tensor.data().as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32());
+            let elements = bytes.as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32());
             let block = block(&name);
             file.tensor(&name, &dims, block.number(), block.encode(&elements.collect::<Vec<f32>>()))
         };
@@ -57,19 +75,73 @@ fn a_file_like_q4_k_m_says_what_the_cpu_says() {
     assert_eq!(scheme("model.embed_tokens.weight"), Scheme::Int8K(16));
     assert_eq!(scheme("model.layers.0.mlp.down_proj.weight"), Scheme::Int8K(16));
     assert_eq!(scheme("model.layers.1.mlp.down_proj.weight"), Scheme::Int4MinK(32));
+    assert_still_the_model(&artifact);
+    compare(cpu::TINY, &artifact, &BOTH, "like Q4_K_M");
+}
+
+/// What the blocks lose is little: against transformers' logits of the checkpoint.
+fn assert_still_the_model(artifact: &Artifact) {
     let (cases, _) = golden::read(&cpu::fixture(cpu::TINY), artifact.config().vocab_size);
-    let mut engine = cpu::engine(&artifact, zynfer::cpu::CpuOptions::new(256));
+    let mut engine = cpu::engine(artifact, CpuOptions::new(256));
     for case in &cases {
         let found = cosine(engine.last_logits(&case.ids).unwrap(), &case.logits);
         assert!(found > 0.99, "{} ids: cosine {found} with the checkpoint's logits", case.ids.len());
     }
-    compare(cpu::TINY, &artifact, &BOTH, "like Q4_K_M");
 }
 
 /// Each type alone, all matrices of it: also the resident kernels that read a table.
 #[test]
 fn each_kept_type_says_what_the_cpu_says() {
     for block in [Block::Q5_1, Block::Q4K, Block::Q5K, Block::Q6K] {
-        compare(cpu::TINY, &kept(|_| block), &BOTH, &format!("{block:?}"));
+        let artifact = kept(|_| block);
+        assert_still_the_model(&artifact);
+        compare(cpu::TINY, &artifact, &BOTH, &format!("{block:?}"));
+    }
+}
+
+/// Rows of several steps of a wave, and on many workgroups of waves that share one: scales of two levels behind the first step.
+#[test]
+fn rows_longer_than_a_step_have_their_scales() {
+    let config = ModelConfig {
+        hidden_size: 1280,
+        intermediate_size: 2304,
+        num_hidden_layers: 1,
+        num_attention_heads: 10,
+        num_key_value_heads: 2,
+        vocab_size: 96,
+        max_position_embeddings: 64,
+        tie_word_embeddings: true,
+        ..ModelConfig::published("qwen3-0.6b").expect("a published shape")
+    };
+    let json = serde_json::json!({
+        "num_hidden_layers": 1, "max_position_embeddings": 64, "hidden_size": 1280, "intermediate_size": 2304,
+        "num_attention_heads": 10, "num_key_value_heads": 2, "head_dim": 128, "rope_theta": config.rope_theta,
+        "rms_norm_eps": config.rms_norm_eps,
+    });
+    let weights = Weights::new(&config);
+    let random = RandomModel::new(&weights, 5);
+    let all = [Block::Q4K, Block::Q6K, Block::Q5K, Block::Q5_1];
+    for shift in 0..all.len() {
+        let tensors = weights.specs().iter().map(|spec| {
+            let tensor = random.tensor(&spec.name).unwrap();
+            (spec.name.clone(), spec.shape.clone(), tensor.bytes.to_vec())
+        });
+        // Each class of matrices meets each type.
+        let number = |name: &str| weights.specs().iter().position(|spec| gguf_name(&spec.name) == name).unwrap();
+        let artifact = in_blocks(&json, tensors, |name| all[(number(name) + shift) % all.len()]);
+        let prompt = [5, 90, 17, 33];
+        let expected = cpu::engine(&artifact, CpuOptions::new(64)).last_logits(&prompt).unwrap().to_vec();
+        for (kind, workgroups) in kinds().into_iter().flat_map(|kind| [3, 64].map(|workgroups| (kind, workgroups))) {
+            let plan = Some(DecodePlan::Persistent);
+            let options = Options { decode: plan, workgroups: Some(workgroups), ..Options::new(64).unwrap() };
+            let opened = gpu::open(kind, "auto", &config, &weights, &artifact, &options).unwrap();
+            let mut engine = Engine::new(opened.ops, weights.clone(), &config, []).unwrap();
+            let found = cosine(&last_logits(&mut engine, plan, &prompt), &expected);
+            assert!(
+                found >= GPU_LOGIT_COSINE,
+                "{}, {workgroups} workgroups, shift {shift}: cosine {found}",
+                kind.name()
+            );
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Quantized checkpoints on the GPU path, executed by the emulator, and with `HW=1` by the card too: the same artifact as the `cpu` backend
 //! runs, which is judged by itself (tests/quant, host/src/cpu/linear). Every scheme, and classes of matrices with schemes of their own.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use zynfer::{
@@ -9,7 +10,11 @@ use zynfer::{
     engine::{Engine, Flow, NoText, Request},
     gpu::{self, GpuKind, Options},
     hip::decode::DecodePlan,
-    model::{config::ModelConfig, random::RandomModel, weights::Weights},
+    model::{
+        config::ModelConfig,
+        random::RandomModel,
+        weights::{TensorSource, TensorSpec, Weights},
+    },
     quant::{Activations, Recipe, Scheme},
 };
 use zynfer_tests::card_too;
@@ -21,7 +26,7 @@ use crate::{cpu, golden};
 const MIXED: &str =
     "embed=int8,attn_q=int4m:64,attn_k=fp8-e4m3,attn_v=bf16,attn_o=int8:32,gate=int4:128,up=int4:32,down=int8:128";
 
-fn kinds() -> Vec<GpuKind> {
+pub fn kinds() -> Vec<GpuKind> {
     if card_too() { vec![GpuKind::Emulator, GpuKind::AmdHip] } else { vec![GpuKind::Emulator] }
 }
 
@@ -41,7 +46,7 @@ fn greedy(engine: &mut Engine, prompt: &[u32], count: i64) -> Vec<u32> {
 
 /// Logits behind `prompt`: evaluated at once where decode is operation by operation, else token by token, so that decode's kernels alone make
 /// them.
-fn last_logits(engine: &mut Engine, decode: Option<DecodePlan>, prompt: &[u32]) -> Vec<f32> {
+pub fn last_logits(engine: &mut Engine, decode: Option<DecodePlan>, prompt: &[u32]) -> Vec<f32> {
     if decode.is_none() {
         return engine.last_logits(prompt).unwrap().to_vec();
     }
@@ -147,8 +152,15 @@ fn rows_longer_than_a_step_are_whole_in_every_format() {
         // The last: those of all in turn, by the kernels that read a table.
         for scheme in all.into_iter().map(Some).chain([None]) {
             let mut source = RandomModel::new(&weights, 7);
-            let each = |name: &str| scheme.unwrap_or(all[name.len() % all.len()]);
-            source.quantize_each(each).unwrap();
+            let index = |name: &str| weights.specs().iter().position(|spec| spec.name == name).unwrap();
+            source.quantize_each(|name| scheme.unwrap_or(all[index(name) % all.len()])).unwrap();
+            let stored = |spec: &TensorSpec| source.tensor(&spec.name).unwrap().dtype;
+            let used: HashSet<String> = weights.specs().iter().map(|spec| format!("{:?}", stored(spec))).collect();
+            assert_eq!(
+                used.len(),
+                scheme.map_or(all.len(), |scheme| if scheme == Scheme::Bf16 { 1 } else { 2 }),
+                "{used:?}"
+            );
             let source = Arc::new(source);
             let backend = CpuBackend::new(&config, &weights, source.clone(), CpuOptions::new(64)).unwrap();
             let mut reference = Engine::new(Box::new(backend), weights.clone(), &config, []).unwrap();

@@ -77,8 +77,10 @@ fn shapes_that_do_not_fit_are_refused_with_both_numbers() {
     let text = |scheme: Scheme, shape: &[usize]| scheme.layout(shape).unwrap_err().to_string();
     assert_eq!(text(Scheme::Int4(64), &[8, 96]), "int4:64: 96 elements in a row, a multiple of 64 expected");
     assert_eq!(text(Scheme::Int8(128), &[8, 64]), "int8:128: 64 elements in a row, a multiple of 128 expected");
-    assert_eq!(text(Scheme::Int8(7), &[8, 70]), "int8:7: 70 elements in a row, a multiple of 7 expected");
+    assert_eq!(text(Scheme::Int8(7), &[8, 70]), "int8:7: there are no groups of this size");
     assert_eq!(text(Scheme::Int4Min(32), &[8]), "int4m:32: shape [8] found, [N, K] expected");
+    assert_eq!(text(Scheme::Int4MinK(16), &[8, 256]), "int4mk:16: there are no groups of this size");
+    assert_eq!(text(Scheme::Int8K(64), &[8, 256]), "int8k:64: there are no groups of this size");
     assert_eq!(text(Scheme::Fp8, &[0, 32]), "fp8-e4m3: shape [0, 32] found, [N, K] expected");
     assert_eq!(text(Scheme::Int8K(16), &[8, 128]), "int8k:16: 128 elements in a row, a multiple of 256 expected");
     assert_eq!(text(Scheme::Int4MinK(64), &[8, 64]), "int4mk:64: 64 elements in a row, a multiple of 256 expected");

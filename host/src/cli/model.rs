@@ -169,7 +169,7 @@ pub(super) struct MachineArgs {
 pub(super) struct BackendArgs {
     #[command(flatten)]
     machine: MachineArgs,
-    /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator, where matrices are stored in several schemes, and with a --kv other than bf16]
+    /// How a GPU decodes: operation by operation, or by fused kernels; prompts are evaluated alike by all [default: persistent on a card, unfused on the emulator and with a --kv other than bf16]
     #[arg(long, value_enum, env = "ZYNFER_PLAN", hide_env_values = true, value_name = "PLAN")]
     plan: Option<DecodeBy>,
 }

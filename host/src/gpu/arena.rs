@@ -30,7 +30,7 @@ impl Arena {
     /// addresses, or a scheme does not take the shape.
     pub fn new(weights: &Weights, schemes: &[Scheme]) -> Option<Self> {
         assert_eq!(weights.specs().len(), schemes.len(), "a scheme for each tensor");
-        let alike = weights.one_scheme(schemes).ok().filter(|scheme| has_own(stored(*scheme)));
+        let alike = weights.one_scheme(schemes).filter(|scheme| has_own(stored(*scheme)));
         let is_matrix = |index: &usize| weights.specs()[*index].shape.len() == 2;
         let mut order: Vec<usize> = (0..schemes.len()).collect();
         if alike.is_none() {

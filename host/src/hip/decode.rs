@@ -1,5 +1,5 @@
 //! Decode by fused kernels: a token's layers in few launches or one. What the kernels read beside their arguments (which token stands
-//! where) is device memory that only this file writes, so that with its checks no call can make a kernel leave its buffers. Prefill is
+//! where, and where each matrix of a mixture) is device memory that only this file writes, so that with its checks no call can make a kernel leave its buffers. Prefill is
 //! not here, nor is anything that samples.
 
 use device_ops::Geometry;
@@ -379,7 +379,7 @@ impl Decoder {
         let spans = [&model.weights, &model.cache, &model.rope, &model.logits, &self.work, &self.ids];
         // SAFETY: 1. `Args` is that of all these kernels; 2. `new` checked sizes, alignment and places, `begin` that the positions of
         // this call are in cache and table and that its first id is in the vocabulary, as every id is that a kernel chooses; the
-        // parts are six allocations, or parts of one that do not overlap; `work` was zeroed and only these kernels and `begin` write it;
+        // parts are six allocations, or parts of one that do not overlap; `work` was zeroed, `new` wrote the table of checked places behind it, and only these kernels and `begin` write it else;
         // 3. the contract's geometry, on workgroups that run at once; 4. one stream, and Spans keep memory alive.
         Ok(unsafe { kernels.launch_resident(stream, name, self.geometry, &args, &spans) }?)
     }

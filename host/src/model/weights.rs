@@ -237,17 +237,11 @@ impl Weights {
         Ok(())
     }
 
-    /// What all matrices are stored as, where `schemes` has the scheme of each of [`Weights::specs`].
-    ///
-    /// # Errors
-    /// The first that is stored otherwise than the first of all, and both schemes.
-    pub fn one_scheme(&self, schemes: &[quant::Scheme]) -> Result<quant::Scheme, (&TensorSpec, [quant::Scheme; 2])> {
+    /// What all matrices are stored as, if they are alike, where `schemes` has the scheme of each of [`Weights::specs`].
+    pub fn one_scheme(&self, schemes: &[quant::Scheme]) -> Option<quant::Scheme> {
         let mut matrices = self.specs.iter().zip(schemes).filter(|(spec, _)| spec.shape.len() == 2);
         let first = matrices.next().map_or(quant::Scheme::Bf16, |(_, scheme)| *scheme);
-        match matrices.find(|(_, scheme)| **scheme != first) {
-            None => Ok(first),
-            Some((spec, scheme)) => Err((spec, [*scheme, first])),
-        }
+        matrices.all(|(_, scheme)| *scheme == first).then_some(first)
     }
 }
 

@@ -20,7 +20,7 @@
 //! Q8_0 is exactly `int8:32`, Q4_0 `int4:32` and Q4_1 `int4m:32`, regrouped without a change of any bit.
 //!
 //! The last four are never encoded: they hold what other types of GGUF hold, and come from there alone. **Two levels**: for every 256 elements
-//! of a row one record, an f16 `d` and for each of their groups (of 16 or 32) an i8 `s`; the scale is `d · s`, which f32 holds exactly.
+//! of a row one record, an f16 `d` and for each of their groups (of 16 or 32, of nibbles 32) an i8 `s`; the scale is `d · s`, which f32 holds exactly.
 
 pub mod compensate;
 mod decode;
@@ -50,6 +50,9 @@ pub const SUPERBLOCK: usize = 256;
 /// Values of an activation that share a scale, where activations are rounded to 8 bits: what a step of the GPU's products holds.
 pub const ACTIVATION_GROUP: usize = 64;
 const _: () = assert!(ACTIVATION_GROUP == device_ops::linear::w8a8::GROUP as usize);
+// What the kernels count parts of an object in.
+const _: () = assert!(ALIGNMENT as u64 == device_ops::format::PART && ALIGNMENT as u64 == device_ops::decode::UNIT);
+const _: () = assert!(SUPERBLOCK == device_ops::format::SUPERBLOCK as usize);
 
 /// What quantized matrices are multiplied with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -119,7 +122,7 @@ pub enum SchemeError {
         /// What was given.
         given: String,
     },
-    /// K is no multiple of the group, or there is no such group.
+    /// K is no multiple of the group, or of what groups share.
     #[error("{scheme}: {k} elements in a row, a multiple of {group} expected")]
     Group {
         /// The scheme.
@@ -128,6 +131,12 @@ pub enum SchemeError {
         k: usize,
         /// Elements of a group, or of what groups share.
         group: usize,
+    },
+    /// There is no such group.
+    #[error("{scheme}: there are no groups of this size")]
+    Size {
+        /// The scheme.
+        scheme: Scheme,
     },
     /// A scheme that holds what a source has, and for which there is no encoder.
     #[error("{scheme}: kept as a source has it, never encoded")]
@@ -285,10 +294,14 @@ impl Scheme {
         let (known, unit) = match self.scales() {
             Scales::None | Scales::Rows => (true, 1),
             Scales::Groups(group) => (GROUPS.contains(&group), group),
-            Scales::Levels(group) => (LEVEL_GROUPS.contains(&group), SUPERBLOCK),
+            // Nibbles are interleaved by 32, and kernels take one scale for 16 bytes.
+            Scales::Levels(group) => (LEVEL_GROUPS.contains(&group) && group * self.code_bits() >= 128, SUPERBLOCK),
         };
-        if !(known && k.is_multiple_of(unit)) {
+        if !k.is_multiple_of(unit) || unit == 0 {
             return Err(SchemeError::Group { scheme: self, k, group: unit });
+        }
+        if !known {
+            return Err(SchemeError::Size { scheme: self });
         }
         let codes = n.checked_mul(k).and_then(|elements| elements.checked_mul(self.code_bits()));
         let codes = codes.ok_or_else(refused)? / 8;

@@ -2,7 +2,7 @@
 
 use amdgpu_target::gpu::{B128, lds, load, store, wave_uniform};
 
-use super::{LDS_NUMBERS, LDS_OWN, UNIT};
+use super::{LDS_NUMBERS, LDS_TABLE, UNIT};
 
 /// The parameters of the kernels, in the order of `Args`, given to the macro `$then` behind what it wants for itself.
 macro_rules! with_parameters {
@@ -48,7 +48,7 @@ macro_rules! launch {
             #[inline(always)]
             pub unsafe fn leave(&self) {
                 let numbers = [$(self.$number),*];
-                const { assert!(size_of::<[u32; NUMBERS]>() <= (LDS_OWN - LDS_NUMBERS) as usize) };
+                const { assert!(size_of::<[u32; NUMBERS]>() <= (LDS_TABLE - LDS_NUMBERS) as usize) };
                 for i in 0..NUMBERS {
                     // SAFETY: the launch gives the place.
                     unsafe { store(memory(LDS_NUMBERS).cast(), i, numbers[i]) };

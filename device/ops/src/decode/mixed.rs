@@ -61,7 +61,7 @@ impl MixedRow {
     /// Row `row` of the matrix whose entry is number `entry` in LDS.
     #[inline(always)]
     fn new(weights: *const u8, entry: u32, row: u32, k: u32) -> Self {
-        // SAFETY: `enter` filled the table, and a barrier came before this.
+        // SAFETY: `persistent`, which alone is made for this, enters a layer before it asks, and a barrier ended that.
         let words = unsafe { load(memory(LDS_TABLE).cast::<B128>(), entry as usize) }.words();
         let [codes, scales, minimums, form] = words.map(wave_uniform);
         let form = Form(form);
@@ -115,7 +115,7 @@ impl Weights for Mixed {
             memory(LDS_TABLE).cast::<u32>().wrapping_add(if layer == launch.layers { words as usize } else { 0 });
         let item = item_idx();
         if item < words {
-            // SAFETY: the table holds `layers` + 1 rows: point 1.
+            // SAFETY: the table holds `layers` + 1 rows, the layer is among them: point 1.
             let word = unsafe { load(table, (layer * words + item) as usize) };
             // SAFETY: one item each; the LDS has room for two rows.
             unsafe { store(place, item as usize, word) };

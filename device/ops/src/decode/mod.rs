@@ -3,8 +3,8 @@
 //! [`NAME_ATTENTION_D128`] is a layer's first half (RMSNorm, q/k/v, head norms, rotation, KV append, attention, o_proj, residual),
 //! [`NAME_MLP_D128`] its second (RMSNorm, gate/up, SwiGLU, down_proj, residual), [`NAME_HEAD_D128`] what follows the layers (RMSNorm,
 //! lm_head, argmax), and [`NAME_PERSISTENT_D128`] all of it, token after token, in one launch. One sequence, one token at a time: prefill
-//! has its own kernels. Quantized matrices have the last of these alone ([`NAMES_QUANTIZED`]), all of one format. No sampling but the
-//! largest logit; logits can be left in memory for whoever samples.
+//! has its own kernels. Quantized matrices have the last of these alone: all of one format those of [`NAMES_QUANTIZED`], any others, and mixtures,
+//! those of [`NAMES_MIXED`], which read a [`Table`]. No sampling but the largest logit; logits can be left in memory for whoever samples.
 //!
 //! All workgroups of a launch run at once and wait for each other between phases ([`amdgpu_target::gpu::GridBarrier`]): the grid may not
 //! be larger than what the card holds. Where the next token stands, and which it is, is in device memory ([`Work::STATE`]), so that a
@@ -93,7 +93,8 @@ args! {
         pub cache: Address,
         /// `[positions, D]` f32: cosines, then sines, as `rope` reads it.
         pub rope: Address,
-        /// [`Work`].
+        /// [`Work`], and behind it [`Table`] for the kernels that read one: those do not read `embed`, `qkv`, `o`, `gate`, `up`, `down`, `head` and
+        /// `group_log2`.
         pub work: Address,
         /// `[tokens]` u32, the chosen ids.
         pub ids: Address,
@@ -294,12 +295,15 @@ const LDS_NUMBERS: u32 = 128;
 /// LDS: two rows of [`Table`], of the layer at work and of no layer.
 #[cfg(gpu)]
 const LDS_TABLE: u32 = 256;
+#[cfg(gpu)]
+const _: () = assert!(2 * TABLE_ROW * TABLE_ENTRY <= LDS_OWN - LDS_TABLE);
 /// LDS: this workgroup's part of the residual stream.
 const LDS_OWN: u32 = 512;
 
 /// How matrices are stored that are not alike: in device memory behind [`Work::bytes`], for each layer a row of [`TABLE_ROW`] entries, and behind
 /// those of all layers one for what belongs to none. An entry is four u32: where codes, scales and minimums begin, in [`UNIT`]s of the weights, and
-/// the [`crate::format::Form`]. What is 0 is not read.
+/// the [`crate::format::Form`]. All parts lie inside the weights; without minimums these are the scales once more, and of bf16 both are not read.
+/// Entries that are not named below are not read.
 #[derive(Debug, Clone, Copy)]
 pub struct Table;
 

@@ -1,4 +1,5 @@
-//! Whole decode steps with quantized matrices: the resident kernels once more for each format. The launches of half a layer read bf16 only.
+//! Whole decode steps with quantized matrices: the resident kernels once more for each format, and once for any mixture. The launches of half a
+//! layer read bf16 only.
 
 use super::kernels::persistent;
 use super::launch::{Launch, define_kernel, kernel, with_parameters};
@@ -164,7 +165,8 @@ kernel! {
     ///
     /// Input      [`super::Args`] and [`super::Table`]; `embed`, `qkv`, `o`, `gate`, `up`, `down`, `head` and `group_log2` are not read
     /// Output, Workgroup, Wave, Sync   as `decode_persistent_d128`
-    /// Numerics   as of the format; a minimum's sum of activations is added behind the products
+    /// Numerics   as of the format, the scale of a row applied to each 16 products of a lane; a minimum times two sums of activations, behind
+    ///            the products; what has no minimum of the embedding's row gets a zero
     /// LDS        as `decode_persistent_d128`, with two rows of the table
     /// Registers  budget 192 VGPR, no spill to memory: three steps of up to 64 bytes of codes and their scales in flight
     /// Memory     as of each format
@@ -172,7 +174,7 @@ kernel! {
     /// Why        a file's matrices are of two or three types, and layers of one class of several: a kernel for each mixture there cannot be
     ///
     /// # Safety
-    /// As `decode_attention_d128`; the table is there.
+    /// As `decode_attention_d128`; the table holds what [`super::Table`] says.
     decode_persistent_mixed_d128, persistent::<Mixed, 128, true>
 }
 kernel! {

@@ -1,5 +1,5 @@
-//! How the matrices of a model are stored, as the phases see it: as bf16, one behind the other without a gap, or each as the object of its
-//! format. All matrices of a launch are stored alike. It multiplies, and knows no phase.
+//! How the matrices of a model are stored, as the phases see it: here all alike, as bf16, one behind the other without a gap, or each as the object
+//! of its format; in `mixed.rs` each in a way of its own. It multiplies, and knows no phase.
 
 use core::marker::PhantomData;
 
@@ -62,7 +62,8 @@ pub trait Weights: Copy {
     /// Makes a layer's matrices known, of `launch.layers` those of no layer: before any of them is asked for, and when nobody asks for another's.
     ///
     /// # Safety
-    /// 1. All waves come here, and the launch is what `Args` says, its work memory laid out as `work`.
+    /// 1. All waves come here, and the launch is what `Args` says, its work memory laid out as `work`; `layer` is at most `launch.layers`.
+    /// 2. Loads of the layer before are done.
     #[inline(always)]
     unsafe fn enter(_launch: &Launch, _layer: u32, _work: Work) {}
 
@@ -75,7 +76,7 @@ pub trait Weights: Copy {
     /// The same rows of a layer's gate and up: first all of gate, then all of up.
     fn pair(launch: &Launch, layer: u32, shape: Shape, share: Share) -> Self::Rows;
 
-    /// Row `row` of the embedding. Reads nothing.
+    /// Row `row` of the embedding, after its [`Weights::enter`]. Reads no memory.
     fn embedding(launch: &Launch, shape: Shape, row: u32) -> Self::Embedding;
 
     /// Elements 4·`quad` to 4·`quad` + 3.
