@@ -141,6 +141,12 @@ fn a_profile_counts_quantized_weights_as_they_are_stored() {
 /// Six layers in two launches each, with two barriers in the first half, one in the second and one at the end; or in one launch.
 #[test]
 fn a_profile_is_of_the_plan_that_is_asked_for() {
+    // A mixture of schemes is one launch, too, of the kernel that reads a table.
+    let folder = folder();
+    let mixed = folder.path().join("mixed.zynfer").to_str().expect("UTF-8 path").to_string();
+    zynfer(["compile", &tiny(), "-o", &mixed, "--quant", "int4", "--keep", "down=int8"]).ok();
+    let report = zynfer(["profile", &mixed, "-p", "2", "--plan", "persistent", "--json"]).json();
+    assert!(report.to_string().contains("\"decode_persistent_mixed_d128\""), "{report}");
     for (plan, launches, waits) in
         [("unfused", None, 0), ("fused", Some(13), 19), ("graph", Some(13), 19), ("persistent", Some(1), 31)]
     {

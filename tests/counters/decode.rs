@@ -102,8 +102,11 @@ impl Model {
             group_log2: 5,
         };
         let entry = |at: u32, stored: Stored, (n, k): (u32, u32)| {
-            let [scales, minimums, _] = stored.parts(n, k, 5).map(|byte| at + (byte / UNIT) as u32);
-            let minimums = if stored.scales().minimums() { minimums } else { scales };
+            // Each part from the next unit on; scales are as many bytes as minimums, where there are such.
+            let [codes, tables] = codes_and_scales(stored, n, k);
+            let scales = at + codes.div_ceil(UNIT) as u32;
+            let behind = scales + (tables / 2).div_ceil(UNIT) as u32;
+            let minimums = if stored.scales().minimums() { behind } else { scales };
             [at, scales, minimums, Form::new(stored, 5).0]
         };
         let [k_at, v_at] = [matrix[0], matrix[0] + matrix[1]].map(|bytes| qkv + (bytes / UNIT) as u32);

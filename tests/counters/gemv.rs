@@ -2,7 +2,7 @@
 //! one is its bytes over the memory's rate.
 
 use crate::machine::Machine;
-use device_ops::format::{Scales, Stored};
+use device_ops::format::Stored;
 use device_ops::linear;
 use emulator::roofline::{Bound, Profile, R9700};
 
@@ -92,13 +92,7 @@ fn quantized_weights_are_read_once_and_nothing_else_is() {
         let loads = codes / 16;
         let by_2 = counters.loads.bytes_by_width[crate::width(2)];
         let by_1 = counters.loads.bytes_by_width[crate::width(1)];
-        let (each, lower) = match names.stored.scales() {
-            Scales::None | Scales::Row => (0, 0),
-            Scales::Group => (2, 0),
-            Scales::GroupMinimum => (4, 0),
-            Scales::Levels => (2, 1),
-            Scales::LevelsMinimum => (4, 2),
-        };
+        let (each, lower) = crate::scale_bytes(names.stored.scales());
         assert_eq!((by_2, by_1), (loads * each, loads * lower), "{name}: scales");
         assert_eq!(counters.stores.bytes, 4 * n, "{name}");
         assert_eq!(counters.scratch_load_bytes + counters.scratch_store_bytes, 0, "{name}: no spills");

@@ -10,6 +10,7 @@ mod prefill;
 mod top_k;
 mod trace;
 
+use device_ops::format::Scales;
 use emulator::launch::Class;
 use emulator::watch::counters::{Counters, WIDTHS};
 use emulator::{Options, Schedule};
@@ -19,6 +20,17 @@ use std::collections::BTreeSet;
 /// Share of [`WIDTHS`] in which `bytes` per lane are counted.
 fn width(bytes: u32) -> usize {
     WIDTHS.iter().position(|&w| w == bytes).expect("a width")
+}
+
+/// Bytes of scales and minimums that are loaded beside 16 bytes of codes: by two bytes, by one.
+fn scale_bytes(scales: Scales) -> (u64, u64) {
+    match scales {
+        Scales::None | Scales::Row => (0, 0),
+        Scales::Group => (2, 0),
+        Scales::GroupMinimum => (4, 0),
+        Scales::Levels => (2, 1),
+        Scales::LevelsMinimum => (4, 2),
+    }
 }
 
 #[test]

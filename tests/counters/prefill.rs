@@ -4,7 +4,7 @@
 
 use crate::machine::Machine;
 use device_ops::Geometry;
-use device_ops::format::{Scales, Stored};
+use device_ops::format::Stored;
 use device_ops::linear::{self, Tile, gated, qkv};
 use emulator::Stats;
 use emulator::launch::Class;
@@ -155,13 +155,7 @@ fn quantized_tiles_read_codes_once_per_tile_across_and_meet_no_bank_twice() {
             let by_2 = counters.loads.bytes_by_width[crate::width(2)];
             let loads = workgroups * n * depth * bits / 8 / 16;
             let by_1 = counters.loads.bytes_by_width[crate::width(1)];
-            let (each, lower) = match names.stored.scales() {
-                Scales::None | Scales::Row => (0, 0),
-                Scales::Group => (2, 0),
-                Scales::GroupMinimum => (4, 0),
-                Scales::Levels => (2, 1),
-                Scales::LevelsMinimum => (4, 2),
-            };
+            let (each, lower) = crate::scale_bytes(names.stored.scales());
             assert_eq!(by_1, lower * loads, "{what}: lower levels");
             if lower == 0 {
                 assert_eq!(by_2, each * loads, "{what}: scales and minimums");

@@ -3,6 +3,7 @@
 
 mod abi;
 mod backend;
+mod decoder;
 mod device;
 mod handles;
 mod header;

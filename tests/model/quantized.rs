@@ -153,7 +153,7 @@ fn rows_longer_than_a_step_are_whole_in_every_format() {
         for scheme in all.into_iter().map(Some).chain([None]) {
             let mut source = RandomModel::new(&weights, 7);
             let index = |name: &str| weights.specs().iter().position(|spec| spec.name == name).unwrap();
-            source.quantize_each(|name| scheme.unwrap_or(all[index(name) % all.len()])).unwrap();
+            source.quantize(|name| scheme.unwrap_or(all[index(name) % all.len()])).unwrap();
             let stored = |spec: &TensorSpec| source.tensor(&spec.name).unwrap().dtype;
             let used: HashSet<String> = weights.specs().iter().map(|spec| format!("{:?}", stored(spec))).collect();
             assert_eq!(
@@ -225,7 +225,7 @@ fn rounded_activations_of_an_odd_number_of_groups_say_what_the_cpu_says() {
     };
     let weights = Weights::new(&config);
     let mut source = RandomModel::new(&weights, 11);
-    source.quantize(Scheme::Int8Row).unwrap();
+    source.quantize(|_| Scheme::Int8Row).unwrap();
     let source = Arc::new(source);
     let rounded = CpuOptions { activations: Activations::Int8, ..CpuOptions::new(128) };
     let backend = CpuBackend::new(&config, &weights, source.clone(), rounded).unwrap();

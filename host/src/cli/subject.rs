@@ -131,7 +131,7 @@ fn synthetic(
     ui.say(&format!("{name}: {} made in memory", bytes(2 * parameters)));
     let mut source = RandomModel::new(&weights, SEED);
     let by_name: HashMap<_, _> = weights.specs().iter().map(|spec| spec.name.as_str()).zip(schemes).collect();
-    source.quantize_each(|name| *by_name[name]).map_err(CliError::failed)?;
+    source.quantize(|name| *by_name[name]).map_err(CliError::failed)?;
     let source = Arc::new(source);
     Ok(Subject { name, config, weights, source, artifact: None, parameters })
 }

@@ -29,19 +29,11 @@ impl RandomModel {
         weights.specs().iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum()
     }
 
-    /// Encodes every matrix alike, one after the other.
-    ///
-    /// # Errors
-    /// A matrix that the scheme does not take.
-    pub fn quantize(&mut self, scheme: Scheme) -> Result<(), SchemeError> {
-        self.quantize_each(|_| scheme)
-    }
-
-    /// Encodes every matrix as `scheme` says of its name.
+    /// Encodes every matrix as `scheme` says of its name, one after the other.
     ///
     /// # Errors
     /// A matrix that its scheme does not take.
-    pub fn quantize_each(&mut self, scheme: impl Fn(&str) -> Scheme) -> Result<(), SchemeError> {
+    pub fn quantize(&mut self, scheme: impl Fn(&str) -> Scheme) -> Result<(), SchemeError> {
         for (name, (shape, dtype, words)) in &mut self.0 {
             let scheme = scheme(name).of_tensor(shape);
             if scheme == Scheme::Bf16 {

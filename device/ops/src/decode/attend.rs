@@ -28,7 +28,7 @@ const _: () = assert!(SCORES == WAVES * 8 && SCORES == 16 * 8);
 /// D / 32 loads, each written out: an array filled in a loop would not stay in registers, nor would a struct that `load` borrows.
 #[inline(always)]
 fn loads<const D: usize>(load: impl Fn(u32) -> B128) -> [B128; LOADS] {
-    let none = B128::new([0; 4]);
+    let none = B128::ZERO;
     if D == 128 { [load(0), load(1), load(2), load(3)] } else { [load(0), load(1), none, none] }
 }
 

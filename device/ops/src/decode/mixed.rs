@@ -17,8 +17,6 @@ use crate::format::{Form, Format, Fp8, Int4, Int4Minimum, Int8, Stored};
 /// Loads of a step: four of bf16, two of bytes, one of nibbles.
 const LOADS: usize = (CHUNK / 256) as usize;
 
-const NOTHING: B128 = B128::ZERO;
-
 /// Each matrix has a format of its own.
 #[derive(Clone, Copy)]
 pub struct Mixed;
@@ -197,7 +195,7 @@ impl Rows for MixedRows {
 
     #[inline(always)]
     fn nothing() -> MixedChunk {
-        MixedChunk { codes: [NOTHING; LOADS], form: 0 }
+        MixedChunk { codes: [B128::ZERO; LOADS], form: 0 }
     }
 
     #[inline(always)]
@@ -229,7 +227,7 @@ impl Rows for MixedRows {
             [codes(0), codes(1), codes(2), codes(3)]
         } else {
             let (first, its_scale) = (codes(0), scale(0));
-            let (second, its) = if form.is_nibbles() { (NOTHING, NOTHING) } else { (codes(1), scale(1)) };
+            let (second, its) = if form.is_nibbles() { (B128::ZERO, B128::ZERO) } else { (codes(1), scale(1)) };
             [first, second, its_scale, its]
         };
         MixedChunk { codes, form: form.0 }

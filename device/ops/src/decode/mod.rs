@@ -10,7 +10,8 @@
 //! be larger than what the card holds. Where the next token stands, and which it is, is in device memory ([`Work::STATE`]), so that a
 //! captured graph of these launches can be replayed as it is.
 //!
-//! Memory: weights lie in one block, layers at equal distances ([`Args::layer_stride`]); so does the KV cache. One base address for all
+//! Memory: weights lie in one block, layers at equal distances ([`Args::layer_stride`]), or vectors do and a table has the places of matrices; so does
+//! the KV cache. One base address for all
 //! of them keeps every access a `global_*` one: an address that was itself loaded would become `flat_*`.
 
 #[cfg(gpu)]

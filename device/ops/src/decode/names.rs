@@ -64,9 +64,8 @@ pub fn names(stored: Option<Stored>, head_dim: u32, normed: bool) -> Option<Name
     let persistent = match stored {
         Some(Stored::Bf16) => persistent,
         stored => {
-            let own = stored.map(|stored| NAMES_QUANTIZED.iter().find(|(format, _)| *format == stored));
-            let names = own.map_or(Some(&NAMES_MIXED), |own| own.map(|(_, names)| names))?;
-            names[usize::from(head_dim == 128) + 2 * usize::from(!normed)]
+            let own = NAMES_QUANTIZED.iter().find(|(format, _)| Some(*format) == stored);
+            own.map_or(&NAMES_MIXED, |(_, names)| names)[usize::from(head_dim == 128) + 2 * usize::from(!normed)]
         }
     };
     Some(Names { attention, mlp, head, persistent })

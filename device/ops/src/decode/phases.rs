@@ -288,7 +288,7 @@ impl<W: Weights, const D: usize, const NORMED: bool> Step<W, D, NORMED> {
         let n = self.launch.intermediate;
         let mut oct = item_idx();
         while oct * 8 < n.next_multiple_of(CHUNK) {
-            let mut x = B128::new([0; 4]);
+            let mut x = B128::ZERO;
             if oct * 8 < n {
                 // SAFETY: below I, a multiple of 64.
                 x = unsafe { self.work.load_b128(self.at.mlp + oct * 16) };

@@ -170,7 +170,7 @@ impl Rows for PlainRows {
 
     #[inline(always)]
     fn nothing() -> [B128; 4] {
-        [B128::new([0; 4]); 4]
+        [B128::ZERO; 4]
     }
 
     #[inline(always)]
@@ -340,7 +340,7 @@ impl<F: Format> Rows for EncodedRows<F> {
 
     #[inline(always)]
     fn nothing() -> EncodedChunk {
-        EncodedChunk { codes: [B128::new([0; 4]); 2], groups: [Scale::NONE; 2], row: 0.0 }
+        EncodedChunk { codes: [B128::ZERO; 2], groups: [Scale::NONE; 2], row: 0.0 }
     }
 
     #[inline(always)]

@@ -11,8 +11,8 @@
 //!    store a line, and eight that read one piece of eight rows, touch all banks once.
 //! 4. A wave whose tokens all lie past T multiplies nothing.
 //!
-//! LDS holds bf16 whatever W is stored as, or bytes where x is rounded to 8 bits too ([`super::multiply`], `w8a8.rs`). Codes travel from memory to registers as they are, a quarter or half of the bytes, and are
-//! converted where they are stored in LDS, each once for all four waves. Scales of groups are multiplied in there, one rounding to bf16;
+//! LDS holds bf16 whatever W is stored as, or bytes where x is rounded to 8 bits too ([`super::multiply`], `w8a8.rs`). Codes travel from memory to
+//! registers as they are, a quarter or half of the bytes, and are converted where they are stored in LDS, each once for all four waves. Scales of groups are multiplied in there, one rounding to bf16;
 //! those of rows are applied to the sums at the end, and codes of 8 bits are exact.
 
 use amdgpu_target::gpu::{

@@ -137,10 +137,10 @@ impl Block<'_> {
     }
 
     /// An entry of the kernels' table.
-    fn entry(&self, what: &str, place: Place, n: u32, k: u32) -> Result<[u32; 4], DecodeError> {
-        let codes = self.matrices(what, place, &[n], k, 0)?;
-        let layout = place.scheme.layout(&[n as usize, k as usize]);
+    fn entry(&self, what: &str, Place { offset, scheme }: Place, n: u32, k: u32) -> Result<[u32; 4], DecodeError> {
+        let layout = scheme.layout(&[n as usize, k as usize]);
         let layout = layout.map_err(|error| DecodeError::Refused(format!("{what}: {error}")))?;
+        let codes = self.within(what, offset, layout.bytes as u128, 0)?;
         // Parts begin at multiples of a unit, and end inside the block, which has no more units than 32 bits count.
         let part = |start: usize| codes + (start as u64 / UNIT) as u32;
         let (scales, minimums) = match (layout.scales.is_empty(), layout.minimums.is_empty()) {
@@ -148,8 +148,8 @@ impl Block<'_> {
             (false, true) => (part(layout.scales.start), part(layout.scales.start)),
             (false, false) => (part(layout.scales.start), part(layout.minimums.start)),
         };
-        let group_log2 = place.scheme.group().map_or(0, usize::ilog2);
-        Ok([codes, scales, minimums, Form::new(stored(place.scheme), group_log2).0])
+        let group_log2 = scheme.group().map_or(0, usize::ilog2);
+        Ok([codes, scales, minimums, Form::new(stored(scheme), group_log2).0])
     }
 }
 

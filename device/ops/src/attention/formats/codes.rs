@@ -25,7 +25,7 @@ pub trait Code {
     /// What is left of halves.
     #[inline(always)]
     fn low(_raw: Self::Raw) -> B128 {
-        B128::new([0; 4])
+        B128::ZERO
     }
 }
 
@@ -38,7 +38,7 @@ impl Code for Bf16 {
     type Raw = B128;
     #[inline(always)]
     fn none() -> B128 {
-        B128::new([0; 4])
+        B128::ZERO
     }
     #[inline(always)]
     fn high(raw: B128) -> B128 {
@@ -60,7 +60,7 @@ impl Code for F16 {
     type Raw = B128;
     #[inline(always)]
     fn none() -> B128 {
-        B128::new([0; 4])
+        B128::ZERO
     }
     #[inline(always)]
     fn high(raw: B128) -> B128 {
